@@ -7,6 +7,7 @@
 //! **Must never know:** the container, the command line, or the judges (`verify`, `sim`, `reference`). Algorithms never
 //! match on an SM number: they ask `machine` or the `sass` tables.
 
+mod alignment;
 mod clock;
 mod convergence;
 mod emit;
@@ -25,6 +26,7 @@ mod places;
 mod policy;
 mod reachability;
 mod regalloc;
+mod register_usage;
 pub mod schedule;
 pub mod scoreboard;
 pub mod select;

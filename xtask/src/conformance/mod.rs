@@ -14,6 +14,7 @@ pub(crate) mod corpus;
 mod counts;
 mod cubin;
 mod declarations;
+mod emitted;
 mod finished;
 mod forms;
 mod generated;
@@ -95,6 +96,12 @@ const SUITES: &[Suite] = &[
         about: "variables, initialisers, addresses, constants, vectors, parameters and results are what they are for ptxas -O0",
         run: declarations::run,
         sample: &["60"],
+    },
+    Suite {
+        name: "emitted",
+        about: "the forms of instructions that ptxas emits in the corpora and we do not, with counts; no fewer of its instructions are of our forms than is held",
+        run: emitted::run,
+        sample: &["--sample"],
     },
     Suite {
         name: "forms",

@@ -450,7 +450,7 @@ pub(super) fn is_fixed(special: Special) -> bool {
 }
 
 /// Whether loads behind `inst` may find something else than loads before it.
-fn changes_memory(func: &Function, inst: Inst) -> bool {
+pub(super) fn changes_memory(func: &Function, inst: Inst) -> bool {
     const CHANGES: Effects = Effects::WRITES
         .with(Effects::SIDE)
         .with(Effects::CONVERGENT)

@@ -6,17 +6,23 @@
 //! register is kept: numbers and parameters would have to be brought to one first, and a choice takes them as they are.
 //!
 //! **Loads** that if-conversion put under the same guard keep the other side themselves: no choice has to wait for them, and their predicate
-//! is free as soon as they are on their way, of which there are many more than predicates. They move down to the choice if nothing between may write what they read.
+//! is free as soon as they are on their way, of which there are many more than predicates. They move down to the choice if nothing between may write what they read. A number is moved
+//! to the register before: that takes an instruction as the choice does, but nothing waits for it.
 //!
 //! **Comparisons.** `(a < b) & q` becomes one comparison that is combined with `q`, where nobody else reads its outcome.
+//!
+//! **Tests.** LOP3 tells whether a bit of its result is set. `(a & b) == 0` becomes the opposite of `(a & b) != 0`: whoever reads a predicate can read its
+//! opposite.
 //!
 //! Each block is read backwards, counting who reads a value later.
 //!
 //! Cost: linear in the number of operands.
 
+use crate::emit::Emit;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::operation::{Cache, Combine, Half, Order, Sat, Scalar, Space};
+use orias_ori::analysis::DefUse;
+use orias_ori::operation::{Cache, Combine, Compare, Half, Order, Sat, Scalar, Space};
 use orias_ori::{
     AbstractOp, Block, Effects, Function, Guard, Inst, Operand, Operation, Reg, SourceMods, Type,
     Value,
@@ -34,6 +40,8 @@ struct Choice {
     computed: Value,
     /// What is kept where the guard does not hold.
     kept: Value,
+    /// What moves a number there, if it is one.
+    number: Option<Inst>,
     guard: Guard,
 }
 
@@ -45,16 +53,21 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
         insts.any(|inst| is_choice(func, inst) || combination(func, inst).is_some())
     };
     let chosen: Vec<Block> = blocks.iter().copied().filter(any).collect();
-    if chosen.is_empty() {
-        return Ok(());
+    if !chosen.is_empty() {
+        combine_and_guard(func, &blocks, chosen);
     }
+    oppose_tests(func)
+}
+
+/// Choices become guards, logic of comparisons part of them.
+fn combine_and_guard(func: &mut Function, blocks: &[Block], chosen: Vec<Block>) {
     let counts = || {
         let mut counts = Counts::new();
         counts.resize(func.value_count());
         counts
     };
     let mut readings = counts();
-    for &block in &blocks {
+    for &block in blocks {
         for inst in func.block_insts(block) {
             count(func, inst, &mut readings);
         }
@@ -75,9 +88,8 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
                 moved.insert(comparison);
             }
             let choice = choices(func, inst, block).into_iter().flatten().find(|it| {
-                readings[it.computed] == 1
-                    && readings[it.kept] == here[it.kept]
-                    && later[it.kept] == 0
+                let last = readings[it.kept] == here[it.kept] && later[it.kept] == 0;
+                readings[it.computed] == 1 && (it.number.is_some() || last)
             });
             let stands = match choice {
                 Some(choice) => guard(func, inst, &choice),
@@ -95,7 +107,71 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
             });
         }
     }
+}
+
+/// Tests for no bit of logic become tests for some bit, which the logic itself tells, and their opposite, which readers take for nothing.
+fn oppose_tests(func: &mut Function) -> Result<(), PhaseError> {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    let tests: Vec<Inst> = insts.filter(|&inst| is_zero_test(func, inst)).collect();
+    if tests.is_empty() {
+        return Ok(());
+    }
+    let chains = DefUse::new(func);
+    for test in tests {
+        let operands = func.operands(test);
+        let (result, left, right) = (operands[0], operands[2], operands[3]);
+        let Some(value) = left.as_value() else {
+            continue;
+        };
+        let Some(logic) = func.defining_inst(value) else {
+            continue;
+        };
+        let alone = chains.uses(value).len() == 1
+            && func.layout.inst_block(logic) == func.layout.inst_block(test)
+            && func.inst(logic).guard().is_always();
+        let fits = matches!(
+            func.opcode(logic).as_abstract(),
+            Some(AbstractOp::And | AbstractOp::Or | AbstractOp::Xor)
+        );
+        let Operation::Abstract(op, mods) = func.inst(test).operation() else {
+            continue;
+        };
+        let Some(mods) = op.row().with_modifier(mods, Compare::Ne) else {
+            continue;
+        };
+        if !alone || !fits {
+            continue;
+        }
+        let mut emit = Emit::before(func, test);
+        let some = emit.again(op, mods, &[left, right, Operand::None]);
+        let mods = (Scalar::Pred,);
+        let always = Guard::ALWAYS;
+        emit.put(AbstractOp::Not, mods, &[result], &[some], always, &[]);
+        emit.finish().map_err(|error| PhaseError::Broken {
+            at: test.to_string(),
+            what: error.to_string(),
+        })?;
+        func.remove_inst(test);
+    }
     Ok(())
+}
+
+/// Whether `inst` always tells, and tells nothing else than, whether a word is zero.
+fn is_zero_test(func: &Function, inst: Inst) -> bool {
+    let &[result, Operand::None, left, Operand::Imm(right), ..] = func.operands(inst) else {
+        return false;
+    };
+    func.opcode(inst).as_abstract() == Some(AbstractOp::Setp)
+        && func.inst(inst).guard().is_always()
+        && func.modifier::<Compare>(inst) == Some(Compare::Eq)
+        && func.modifier::<Combine>(inst) == Some(Combine::None)
+        && matches!(
+            func.modifier::<Scalar>(inst),
+            Some(Scalar::B32 | Scalar::U32 | Scalar::S32)
+        )
+        && result.as_value().is_some()
+        && left.mods().is_empty()
+        && right.bits() == 0
 }
 
 /// Counts what `inst` reads.
@@ -109,7 +185,7 @@ fn is_choice(func: &Function, inst: Inst) -> bool {
         && func.inst(inst).guard().is_always()
         && func
             .result(inst, 0)
-            .is_some_and(|value| func.value_type(value) == Type::R)
+            .is_some_and(|value| matches!(func.value_type(value), Type::R | Type::R2))
 }
 
 /// The two ways in which `choice` of `block` might be a guard.
@@ -129,13 +205,16 @@ fn choices(func: &Function, choice: Inst, block: Block) -> [Option<Choice>; 2] {
             false => Guard::when(predicate),
         };
         let inst = func.defining_inst(computed)?;
+        let load = is_load_under(func, inst, guard) && stays_the_same(func, inst, choice);
+        let word = func.value_type(kept) == Type::R;
+        let number = load.then(|| number(func, kept)).flatten();
         let fits = func.layout.inst_block(inst) == Some(block)
-            && (is_one_instruction(func, inst)
-                || is_load_under(func, inst, guard) && stays_the_same(func, inst, choice))
-            && !is_free(func, kept);
+            && (load || word && is_one_instruction(func, inst))
+            && (number.is_some() || !is_free(func, kept));
         fits.then_some(Choice {
             computed,
             kept,
+            number,
             guard,
         })
     })
@@ -214,6 +293,15 @@ fn is_free(func: &Function, value: Value) -> bool {
     }
 }
 
+/// What moves a number to `value`, if something does.
+fn number(func: &Function, value: Value) -> Option<Inst> {
+    let inst = func.defining_inst(value)?;
+    let is_move = func.opcode(inst).as_abstract() == Some(AbstractOp::Mov)
+        && func.inst(inst).guard().is_always()
+        && matches!(func.operands(inst), [_, Operand::Imm(_)]);
+    is_move.then_some(inst)
+}
+
 /// How `inst` combines two predicates, if it always does and a comparison can do the same.
 fn combination(func: &Function, inst: Inst) -> Option<Combine> {
     let combine = match func.opcode(inst).as_abstract()? {
@@ -275,7 +363,26 @@ fn guard(func: &mut Function, inst: Inst, choice: &Choice) -> Inst {
         Some(_) => Reg::from(result),
         None => reg,
     });
+    let kept = match choice.number {
+        Some(number) => copy(func, number, computation),
+        None => choice.kept,
+    };
     func.set_guard(computation, choice.guard);
-    func.set_kept(computation, &[choice.kept.into()]);
+    func.set_kept(computation, &[kept.into()]);
     computation
+}
+
+/// A copy of `number`, a move, before `place`: what a load keeps is written over.
+fn copy(func: &mut Function, number: Inst, place: Inst) -> Value {
+    let (operation, source) = (func.inst(number).operation(), func.operands(number)[1]);
+    let ty = func
+        .result(number, 0)
+        .map_or(Type::R, |value| func.value_type(value));
+    let value = func.create_value(ty);
+    if let Operation::Abstract(op, mods) = operation {
+        let moved = func.create_abstract(op, mods, 1, &[value.into(), source]);
+        func.set_span(moved, func.inst(number).span());
+        func.layout.insert_inst_before(moved, place);
+    }
+    value
 }

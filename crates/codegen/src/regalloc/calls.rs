@@ -38,6 +38,7 @@ use super::refused;
 use crate::module::{BEHIND_CALL, TEXT_START, is_near};
 use crate::phases::slow_path_convention;
 use crate::pipeline::PhaseError;
+use crate::tail::returns;
 use orias_machine::Machine;
 use orias_machine::abi::Convention;
 use orias_ori::builder::Cursor;
@@ -69,6 +70,13 @@ pub(super) fn has_calls(func: &Function) -> bool {
     func.blocks()
         .flat_map(|block| func.block_insts(block))
         .any(|inst| is_call(func, inst))
+}
+
+/// Whether `func` has calls behind which it goes on, or is called itself.
+pub(super) fn has_returning_calls(func: &Function) -> bool {
+    func.blocks()
+        .flat_map(|block| func.block_insts(block))
+        .any(|inst| is_call(func, inst) && returns(func, inst))
 }
 
 /// The convention of `inst`, a call, or the start or a return of a function that is called.
@@ -361,14 +369,26 @@ pub(super) fn preserved(func: &Function, call: Inst, limits: &[u32; 5]) -> [u32;
     let mut kept = [0; 5];
     for class in [Class::R, Class::P, Class::UR, Class::UP, Class::B] {
         let limit = limits[class as usize].min(u32::from(u8::MAX)) as u8;
-        let survives = |&index: &u8| {
-            let index = if class == Class::R { index } else { 0 };
-            convention.is_preserved(class.into(), index) && !(class == Class::R && index == pointer)
+        kept[class as usize] = match class {
+            Class::R => {
+                let counts = pointer < limit && convention.is_preserved(class.into(), pointer);
+                convention.preserved_below(class.into(), limit) - u32::from(counts)
+            }
+            _ if convention.is_preserved(class.into(), 0) => u32::from(limit),
+            _ => 0,
         };
-        kept[class as usize] = (0..limit).filter(survives).count() as u32;
     }
     kept
 }
+
+/// How wide a tuple of general registers can be at most that survives `call`, of as many registers as `limit`.
+pub(super) fn widest_preserved(func: &Function, call: Inst, limit: u32) -> u8 {
+    let limit = limit.min(u32::from(u8::MAX)) as u8;
+    convention(func, call).longest_preserved(Class::R.into(), limit, WIDE_ALIGNMENT)
+}
+
+/// The alignment of wide tuples.
+const WIDE_ALIGNMENT: u8 = 4;
 
 /// The registers that a function has to name that calls others or is called.
 pub(super) fn fewest(func: &Function) -> u8 {

@@ -193,6 +193,9 @@ impl Code {
                 if op == Op::WARPGROUP_ARRIVE {
                     code.hand_over(func, inst)?;
                 }
+                if op == Op::USETMAXREG_DEALLOC {
+                    code.give_back(func, inst);
+                }
             }
             code.blocks.push(BlockCode {
                 range: start..code.facts.len(),
@@ -234,10 +237,14 @@ impl Code {
                 self.add_access(access, Place::of(instruction, &access), mods, known)?;
             }
         }
+        // Whoever has no result has acquired nothing: nobody waits for an atomic operation's end to drop what was read before.
+        let acquires = self.writes.len() > starts[2];
+        let counts =
+            |&token: &(OrderToken, Role)| acquires || token != (OrderToken::Acquire, Role::Writes);
         match (&known.tokens, &instruction) {
-            (Some(tokens), _) => self.add_tokens(tokens.iter().copied()),
+            (Some(tokens), _) => self.add_tokens(tokens.iter().copied().filter(counts)),
             (None, Some(instruction)) => {
-                let tokens = self.machine.tokens(instruction);
+                let tokens = self.machine.tokens(instruction).filter(counts);
                 self.add_tokens(tokens.filter(|token| known.minds(*token)));
             }
             (None, None) => {}
@@ -416,6 +423,26 @@ impl Code {
             fact.reads.end = self.reads.len() as u32;
         }
         Ok(())
+    }
+
+    /// USETMAXREG.DEALLOC, which has been added last, gives registers to others: whatever is in flight for them must be over by then. (ptxas waits there, too.)
+    fn give_back(&mut self, func: &Function, inst: Inst) {
+        let Some(Operand::Imm(left)) = func.operands(inst).first() else {
+            return;
+        };
+        let registers = (0..=u8::MAX).map(|index| Register::new(RegisterClass::R, index));
+        for register in registers.filter(|it| it.exists() && !it.is_constant()) {
+            if u64::from(register.index) >= left.bits() {
+                self.reads.push(Read {
+                    place: place(register),
+                    used: None,
+                    takes_over: true,
+                });
+            }
+        }
+        if let Some(fact) = self.facts.last_mut() {
+            fact.reads.end = self.reads.len() as u32;
+        }
     }
 
     fn find_predecessors(&mut self) {

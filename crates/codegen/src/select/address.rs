@@ -280,6 +280,21 @@ impl Selector<'_> {
         }))
     }
 
+    /// The same address for a form that always has a uniform part.
+    pub(super) fn with_uniform_part(&mut self, address: Operand) -> Operand {
+        let Operand::Address(id) = address else {
+            return address;
+        };
+        let place = *self.func.address(id);
+        match place.uniform.get() {
+            Some(_) => address,
+            None => self.func.create_address(Address {
+                uniform: urz().reg().into(),
+                ..place
+            }),
+        }
+    }
+
     /// The stack pointer, which the allocator leaves alone from now on.
     pub(super) fn stack_pointer(&mut self) -> Result<PhysReg, PhaseError> {
         let Some(register) = PhysReg::new(Class::R, self.machine.abi.stack_pointer) else {

@@ -220,6 +220,35 @@ fn add_words(s: &mut Selector<'_>, subtract: bool) -> Done {
             }
         }
     }
+    // A shift to the right by a constant read only here.
+    for place in [1, 0] {
+        if subtract && place == 1 {
+            continue;
+        }
+        let Some((shifted, amount, signed)) = absorbed_right_shift(s, operands[place]) else {
+            continue;
+        };
+        let other = s.word_of(operands[1 - place]);
+        let other = match subtract {
+            true => other.negated().filter(|other| other.is_register()),
+            false => Some(other),
+        };
+        let shifted = s.word_of(shifted);
+        if let Some(other) = other.filter(|_| shifted.is_register()) {
+            let (result, amount) = (s.result(0), Operand::imm(u64::from(32 - amount)));
+            match signed {
+                true => {
+                    let operands = sources![result, pt(), shifted, other, amount];
+                    s.emit(Op::LEA_HI_SX32, &[], operands)?;
+                }
+                false => {
+                    let operands = sources![result, pt(), shifted, other, rz(), amount];
+                    s.emit(Op::LEA_HI, &[], operands)?;
+                }
+            }
+            return Ok(());
+        }
+    }
     // A predicate counted: it comes in as a carry.
     for place in [1, 0] {
         if subtract && place == 0 {
@@ -359,6 +388,23 @@ fn absorbed_shift(s: &Selector<'_>, operand: Operand) -> Option<(Inst, u32)> {
     let word = s.func.modifier::<Scalar>(inst) == Some(Scalar::B32);
     match s.func.operands(inst)[2] {
         Operand::Imm(imm) if word && imm.bits() < 32 => Some((inst, imm.bits() as u32)),
+        _ => None,
+    }
+}
+
+/// What a shift to the right by a known amount, at least one, that defines `operand` shifts, if it is read only here; by how much, and whether by sign.
+fn absorbed_right_shift(s: &Selector<'_>, operand: Operand) -> Option<(Operand, u32, bool)> {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty())?;
+    let inst = s.absorbable(value, AbstractOp::Shr)?;
+    let signed = match s.func.modifier::<Scalar>(inst)? {
+        Scalar::S32 => true,
+        Scalar::U32 | Scalar::B32 => false,
+        _ => return None,
+    };
+    match s.func.operands(inst) {
+        &[_, shifted, Operand::Imm(by)] if (1..32).contains(&by.bits()) => {
+            Some((shifted, by.bits() as u32, signed))
+        }
         _ => None,
     }
 }

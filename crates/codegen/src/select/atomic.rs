@@ -191,6 +191,15 @@ fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
     Ok(())
 }
 
+/// Whether an update adds one: `inc` does where its limit is the largest number.
+fn counts_one(reduce: Reduce, value: Source) -> bool {
+    match reduce {
+        Reduce::Add => value.constant() == Some(1),
+        Reduce::Inc => value.constant().map(|bits| bits as u32) == Some(u32::MAX),
+        _ => false,
+    }
+}
+
 /// In shared memory: words, exchanges of 64 bits, and comparisons; no vectors.
 fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
     let scalar: Scalar = s.modifier()?;
@@ -240,6 +249,13 @@ fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
     }
     let address = s.shared_address(place)?;
     let value = s.combined(1);
+    // Lanes at one address are counted and added at once; what was found there is the same for all of them, so nobody may ask for it.
+    if counts_one(reduce, value) && result == rz() && size == value::_32 {
+        let mods = [(name::SIZE, value::_32)];
+        let address = s.with_uniform_part(address);
+        s.emit_guarded(Op::ATOMS_POPC_INC, &mods, sources![rz(), address])?;
+        return Ok(());
+    }
     let mods = [(name::FN, function_name(s, reduce)?), (name::SIZE, size)];
     s.emit_guarded(Op::ATOMS, &mods, sources![result, address, value])?;
     Ok(())
@@ -251,6 +267,8 @@ pub(super) fn red(s: &mut Selector<'_>) -> Done {
     s.fence_before()?;
     match space {
         Space::Shared => return shared(s, reduce, true),
+        // An exchange that nobody reads is a store.
+        _ if reduce == Reduce::Exch => return Err(s.unsupported()),
         Space::Global | Space::Generic => {}
         _ => return Err(s.unsupported()),
     }

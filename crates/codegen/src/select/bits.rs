@@ -7,10 +7,10 @@ use super::arithmetic::is_wide;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::wide::compare_words;
-use super::{WORD, sources};
+use super::{WORD, logic_trees, sources};
 use crate::pipeline::PhaseError;
 use orias_ori::operation::{self, Combine, Scalar};
-use orias_ori::{AbstractOp, Operand, SourceMods};
+use orias_ori::{AbstractOp, Inst, Operand, SourceMods, Value};
 use orias_sass::Op;
 use orias_sass::modifier_names as name;
 use orias_sass::modifier_values as value;
@@ -18,7 +18,7 @@ use orias_sass::modifier_values as value;
 type Done = Result<(), PhaseError>;
 
 /// How deep definitions are taken into a table.
-const DEPTH: u32 = 4;
+pub(super) const DEPTH: u32 = 4;
 
 /// The tables of the three inputs themselves.
 pub(super) const INPUTS: [u8; 3] = [0xf0, 0xcc, 0xaa];
@@ -70,6 +70,7 @@ fn table_of(
         ]
         .into_iter()
         .find_map(|op| Some((s.absorbable(value, op)?, op)))
+        .or_else(|| shared_logic(s, value))
         .filter(|(inst, _)| s.func.modifier::<Scalar>(*inst) == Some(scalar))
     });
     let negated = operand.mods().contains(SourceMods::NOT);
@@ -87,6 +88,12 @@ fn table_of(
         None => table.input(operand.with_mods(SourceMods::NONE).unwrap_or(operand))?,
     };
     Some(if negated { !bits } else { bits })
+}
+
+/// What makes `value`, if all who read it take it in.
+fn shared_logic(s: &Selector<'_>, value: Value) -> Option<(Inst, AbstractOp)> {
+    let inst = (s.func.defining_inst(value)).filter(|_| s.shared_logic.contains(value))?;
+    Some((inst, logic_trees::logic(s.func, inst)?))
 }
 
 /// The largest table for the instruction being selected.

@@ -7,7 +7,7 @@ use super::selector::{Selector, pt, rz};
 use super::source::Source;
 use super::{bits, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{self, Combine, Compare, Scalar};
+use orias_ori::operation::{self, Combine, Compare, Ftz, Scalar};
 use orias_ori::{AbstractOp, Operand, Type, Value};
 use orias_sass::Op;
 use orias_sass::ValueName;
@@ -359,8 +359,15 @@ pub(super) fn set(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
     let source: Scalar = s.modifier::<operation::SourceType>()?.into();
     let comparison = comparison(s, source)?;
-    if is_pair(source) {
+    // Of single halves the lower one counts.
+    if is_pair(source) || is_half(source) && scalar == source {
         return set_halves(s, &comparison, scalar);
+    }
+    if scalar == Scalar::F32 && source == Scalar::F32 {
+        let name = float_name(comparison.compare).ok_or_else(|| s.unsupported())?;
+        let sides = [s.number(0, source)?, s.number(1, source)?];
+        let combined = (comparison.combine, comparison.with);
+        return set_single(s, name, flushes(s), sides, combined);
     }
     let truth: u32 = match scalar {
         Scalar::F32 => 0x3f80_0000,
@@ -373,6 +380,29 @@ pub(super) fn set(s: &mut Selector<'_>) -> Done {
     compare_to(s, &comparison, predicate.into(), false)?;
     let result = s.result(0);
     s.choose_to(result, Source::imm(truth), rz().into(), predicate.into())
+}
+
+/// A comparison of singles as 1.0 or zero.
+fn set_single(
+    s: &mut Selector<'_>,
+    name: ValueName,
+    ftz: bool,
+    mut sides: [Source; 2],
+    (combine, with): (ValueName, Source),
+) -> Done {
+    let mut name = name;
+    if !sides[0].is_register() && sides[1].is_register() {
+        sides.swap(0, 1);
+        name = mirrored(name);
+    }
+    let mods = [
+        (name::CMP, name),
+        (name::FTZ, ftz_name(ftz)),
+        (name::BOOL, combine),
+    ];
+    let operands = sources![s.result(0), sides[0], sides[1], with];
+    s.emit(Op::FSET, &mods, operands)?;
+    Ok(())
 }
 
 fn set_halves(s: &mut Selector<'_>, what: &Comparison, scalar: Scalar) -> Done {
@@ -408,8 +438,49 @@ fn set_halves(s: &mut Selector<'_>, what: &Comparison, scalar: Scalar) -> Done {
     Ok(())
 }
 
+/// Selects a choice between 1.0 and zero by a comparison of singles that nobody else reads, as one instruction; whether it is such.
+fn selected_single(s: &mut Selector<'_>, scalar: Scalar) -> Result<bool, PhaseError> {
+    if scalar.bits() != 32 || !s.func.inst(s.at).guard().is_always() {
+        return Ok(false);
+    }
+    let one = Some(u64::from(1f32.to_bits()));
+    let opposite = match [s.word(0).constant(), s.word(1).constant()] {
+        [yes, Some(0)] if yes == one => false,
+        [Some(0), no] if no == one => true,
+        _ => return Ok(false),
+    };
+    let condition = s.operand(2);
+    let plain = condition.as_value().filter(|_| condition.mods().is_empty());
+    let Some(setp) = plain.and_then(|value| s.absorbable(value, AbstractOp::Setp)) else {
+        return Ok(false);
+    };
+    let results = s.func.result_count(setp);
+    let operands = s.func.operands(setp);
+    let alone = operands[..results].iter().skip(1);
+    let alone = alone.copied().all(|other| other == Operand::None);
+    let [a, b] = [operands[results], operands[results + 1]];
+    let single = s.func.modifier::<Scalar>(setp) == Some(Scalar::F32)
+        && s.func.modifier::<Combine>(setp) == Some(Combine::None)
+        && s.func.result(setp, 0) == plain;
+    let name = s.func.modifier::<Compare>(setp).and_then(float_name);
+    let name = match opposite {
+        true => name.and_then(inverse),
+        false => name,
+    };
+    let Some(name) = name.filter(|_| single && alone) else {
+        return Ok(false);
+    };
+    let ftz = s.func.modifier::<Ftz>(setp) == Some(Ftz::Ftz);
+    let sides = [s.float(a, ftz, Scalar::F32), s.float(b, ftz, Scalar::F32)];
+    set_single(s, name, ftz, sides, (value::AND, pt().into()))?;
+    Ok(true)
+}
+
 pub(super) fn selp(s: &mut Selector<'_>) -> Done {
     let scalar: Scalar = s.modifier()?;
+    if selected_single(s, scalar)? {
+        return Ok(());
+    }
     let p = match opposite_test(s, s.operand(2))? {
         Some(set) => s.complement(set.into()),
         None => s.predicate(2),

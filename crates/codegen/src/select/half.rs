@@ -36,6 +36,9 @@ const LOW_TWICE: u8 = 2;
 /// `H1_H1` in the same order.
 const HIGH_TWICE: u8 = 3;
 
+/// The permutation that joins the lower halves of two words.
+const LOWER_HALVES: u64 = 0x5410;
+
 /// Bits of a half.
 const HALF: u64 = 16;
 
@@ -73,7 +76,10 @@ impl Selector<'_> {
             return Ok(Source::imm(both));
         }
         if is_pair(scalar) {
-            return Ok(source);
+            return match self.repeated(source) {
+                Some(half) => self.halves_from(half, Scalar::F16),
+                None => Ok(source),
+            };
         }
         let (register, part) = match (self.shifted_down(source), source.operand) {
             (Some(word), operand) => (
@@ -88,6 +94,21 @@ impl Selector<'_> {
             .and_then(|mods| register.with_mods(mods))
             .unwrap_or(register)
             .into())
+    }
+
+    /// The half that a pair is made of twice, with the pair's signs.
+    fn repeated(&mut self, pair: Source) -> Option<Source> {
+        let value = pair.operand.as_value()?;
+        let (inst, op) = self.definition(value)?;
+        let &[_, half, again, Operand::Imm(select)] = self.func.operands(inst) else {
+            return None;
+        };
+        let twice = op == AbstractOp::Prmt && half == again && select.bits() == LOWER_HALVES;
+        let plain = twice && half.mods().is_empty();
+        let register = half.as_value().filter(|_| plain)?;
+        let register = self.word_of(register.into()).operand;
+        register.as_value()?;
+        Some(register.with_mods(pair.operand.mods())?.into())
     }
 
     /// The word whose upper half `source` is the lower one of: what unpacking a pair makes by a shift is read in place.

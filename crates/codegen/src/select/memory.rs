@@ -217,9 +217,29 @@ fn load_bank(s: &mut Selector<'_>, place: Place, space: Space, size: ValueName) 
 }
 
 impl Selector<'_> {
+    /// Whether every word of `operand` is zero: a number, or a tuple of such.
+    fn is_zero(&self, operand: Operand) -> bool {
+        let Some(value) = operand.as_value() else {
+            return matches!(operand, Operand::Imm(bits) if bits.bits() == 0);
+        };
+        let Some((inst, op)) = self.definition(value) else {
+            return false;
+        };
+        let parts = &self.func.operands(inst)[self.func.result_count(inst)..];
+        match op {
+            AbstractOp::Mov | AbstractOp::Collect => {
+                !parts.is_empty() && parts.iter().all(|&part| self.is_zero(part))
+            }
+            _ => false,
+        }
+    }
+
     /// What is stored or combined: source `index`, as wide as the access is.
     pub(super) fn payload(&mut self, index: usize, size: ValueName) -> Source {
         match size {
+            value::_128 | value::_64 | value::S64 if self.is_zero(self.operand(index)) => {
+                rz().into()
+            }
             value::_128 => self.operand(index).into(),
             value::_64 | value::S64 => self.pair(index),
             _ => self.word(index),

@@ -42,6 +42,7 @@ mod fields;
 mod float;
 mod gathering;
 mod half;
+mod logic_trees;
 mod matrix;
 mod mbarrier;
 mod memory;
@@ -194,6 +195,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let yielding = waits::find(func, &graph, &nest, &dominators, &divergence, &elsewhere);
     let gathering = gathering::find(func, &graph, &apart, &left, &yielding);
     let view_fences = mbarrier::need_view_fences(func, &graph);
+    let shared_logic = logic_trees::find(func, &chains);
     let order: Vec<Block> = walk.postorder().to_vec();
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
@@ -201,6 +203,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let plain_groups = warpgroup::groups_are_plain(func);
     let mut selector = Selector::new(func, context.machine, first, entry);
     selector.plain_groups = plain_groups;
+    selector.shared_logic = shared_logic;
     selector.checks_stack = context.checks_stack();
     for number in 0..selector.func.value_count() {
         let value = Value::new(number);

@@ -478,6 +478,14 @@ impl Selector<'_> {
         };
         // Elements of a vector are packed: the others are in the bits above.
         let single = self.func.modifier::<Vector>(inst) == Some(Vector::V1);
+        let of_half = |s: &Self, inst: Inst| {
+            let half = |scalar: Scalar| matches!(scalar, Scalar::F16 | Scalar::Bf16);
+            let from = s.func.modifier::<operation::SourceType>(inst);
+            let plain = s.func.modifier::<Sat>(inst) == Some(Sat::Wrap);
+            plain
+                && s.func.modifier::<Scalar>(inst).is_some_and(half)
+                && from.is_some_and(|from| !half(from.into()))
+        };
         let of = |wanted: Scalar| single && self.func.modifier::<Scalar>(inst) == Some(wanted);
         match (op, scalar) {
             (AbstractOp::Ld, Scalar::U16 | Scalar::B16) => {
@@ -486,6 +494,8 @@ impl Selector<'_> {
             (AbstractOp::Ld, Scalar::S16) => of(Scalar::S16) || of(Scalar::S8) || of(Scalar::U8),
             (AbstractOp::Ld, Scalar::U8 | Scalar::B8) => of(Scalar::U8) || of(Scalar::B8),
             (AbstractOp::Ld, Scalar::S8) => of(Scalar::S8),
+            // The machine's conversions to a half leave nothing above it; limits do.
+            (AbstractOp::Cvt, Scalar::U16 | Scalar::B16) if of_half(self, inst) => true,
             (AbstractOp::Cvt, Scalar::S16 | Scalar::U16) => {
                 let to = self.func.modifier::<Scalar>(inst);
                 let from = self.func.modifier::<operation::SourceType>(inst);

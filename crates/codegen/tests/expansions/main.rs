@@ -442,11 +442,6 @@ fn comparisons_of_16_bits_and_set() {
             let cases = integer_cases(&[bits, bits]);
             compare(&name, &[ty, ty], "r", width, Machine::Nearest, cases);
         }
-        for (to, from) in [("u32", "f16x2"), ("f16x2", "f16x2"), ("bf16x2", "bf16x2")] {
-            let name = format!("set.{compare_by}.{to}.{from} {{}}, _");
-            let cases = integer_cases(&[32, 32]);
-            compare(&name, &["r", "r"], "r", 32, Machine::Nearest, cases);
-        }
     }
 }
 

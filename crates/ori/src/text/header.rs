@@ -21,7 +21,7 @@ impl Parser<'_> {
             }
             if !matches!(
                 word,
-                "fixed" | "param" | "loc" | "rolled" | "rare" | "frequency"
+                "fixed" | "param" | "loc" | "rolled" | "rare" | "frequency" | "aligned"
             ) {
                 given.push(word);
             }
@@ -56,6 +56,16 @@ impl Parser<'_> {
                         return Err(self.cursor.error_at(start, "a frequency is not 0"));
                     }
                     attributes.frequencies.insert(block, times);
+                }
+                "aligned" => {
+                    self.cursor.expect(b'&')?;
+                    let name = self.name()?;
+                    let start = self.cursor.at;
+                    let bytes = self.cursor.number32()?;
+                    if !bytes.is_power_of_two() {
+                        return Err(self.cursor.error_at(start, "expected a power of two"));
+                    }
+                    attributes.aligned.insert(name, bytes);
                 }
                 "param" => {
                     let offset = self.cursor.number32()?;

@@ -191,6 +191,13 @@ impl Printer<'_> {
             self.decimal(times);
             self.out.push('\n');
         }
+        for (name, &bytes) in &attributes.aligned {
+            self.text("  aligned &");
+            self.name(name);
+            self.out.push(' ');
+            self.decimal(u64::from(bytes));
+            self.out.push('\n');
+        }
         for param in &self.func.kernel_params {
             self.attribute("param", &[param.offset, param.size]);
         }

@@ -141,7 +141,12 @@ fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (size, _) = size_of(reader)?;
     let mask = limit(space);
     Ok(Box::new(move |core| {
-        let (addresses, values) = (core.addresses(&address), stored(core, &b, size));
+        let addresses = core.addresses(&address);
+        // A register that is saved on the stack need not hold anything.
+        let values = match space {
+            Space::Local => core.saved(|core| stored(core, &b, size)),
+            _ => stored(core, &b, size),
+        };
         for lane in core.lanes() {
             let value = values[lane];
             core.store(space, lane, addresses[lane] & mask, size, value)?;

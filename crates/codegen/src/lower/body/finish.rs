@@ -155,6 +155,9 @@ impl Body<'_, '_> {
             start
         });
         self.func.attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
+        if !self.func.attributes.relocatable {
+            self.func.attributes.aligned = shared.iter().filter_map(aligned).collect();
+        }
         self.set_frame();
         let directive = |kind| {
             let mut directives = function.directives.iter();
@@ -197,4 +200,12 @@ impl Body<'_, '_> {
         };
         (kernel, self.externs)
     }
+}
+
+/// A variable in shared memory and what its address is a multiple of, where wide accesses want to know.
+fn aligned(place: &SharedPlace) -> Option<(String, u32)> {
+    // Shared memory starts at a multiple of more than that.
+    const WIDEST: u32 = 16;
+    let bytes = 1 << place.offset.trailing_zeros().min(WIDEST.trailing_zeros());
+    (bytes >= 8).then(|| (place.symbol.clone(), bytes))
 }

@@ -16,7 +16,7 @@ use super::super::movement::{pack_word, write_elements};
 use super::{Fragments, Product, lane, narrow};
 use crate::emit::{Emit, imm};
 use orias_ori::operation::{
-    AbstractOp, BitOp, Layout, MatrixShape, Round, Scalar, SourceType, Space,
+    AbstractOp, BitOp, Half, Layout, MatrixShape, Round, Scalar, SourceType, Space,
 };
 use orias_ori::{Class, Guard, Operand, SymbolPart, Type, Value};
 use orias_ptx::grammar::{Modifier, Op};
@@ -62,6 +62,12 @@ impl Fragment {
     /// Elements that a register holds side by side in the inner dimension.
     const fn packed(self) -> u64 {
         if self.bits >= 32 { 1 } else { 32 / self.bits }
+    }
+
+    /// Whether two registers of a lane lie side by side, at an address that is a multiple of theirs: sums of words, since addresses and strides of
+    /// matrices are multiples of 16 bytes.
+    fn in_pairs(self) -> bool {
+        self.role == Role::Sum && self.by_inner && self.bits == 32
     }
 
     /// The registers, in order.
@@ -141,6 +147,19 @@ fn fragment(statement: &Statement<'_>, registers: usize) -> Lowered<(Fragment, P
     Ok((fragment, ty))
 }
 
+/// A line or an element: what depends on the lane, and what is known.
+#[derive(Clone, Copy, Debug)]
+struct Index {
+    lane: Operand,
+    known: u64,
+}
+
+impl Index {
+    const fn new(lane: Operand, known: u64) -> Index {
+        Index { lane, known }
+    }
+}
+
 /// Addresses of a fragment in memory.
 struct Memory {
     space: Space,
@@ -158,29 +177,58 @@ struct Memory {
 
 impl Memory {
     /// The address of the element `minor` of line `major`, lines a stride apart.
-    fn address(&self, emit: &mut Emit<'_>, major: Operand, minor: Operand) -> Operand {
-        let elements = emit.mad(major, self.stride, minor);
+    ///
+    /// What lanes differ in is computed once for all pieces: known lines are added by one product, known elements are the access's offset.
+    fn address(&self, emit: &mut Emit<'_>, major: Index, minor: Index) -> Operand {
+        let first = emit.mad(major.lane, self.stride, minor.lane);
+        let elements = match major.known {
+            0 => first,
+            lines => emit.mad(self.stride, imm(lines), first),
+        };
+        let known = imm(minor.known * self.bits / 8);
+        if !self.wide {
+            let bytes = self.bytes(emit, elements);
+            let address = emit.add(self.base.into(), bytes);
+            return emit.add(address, known);
+        }
         let bytes = match self.bits {
+            8.. => {
+                let size = imm(self.bits / 8);
+                emit.op(
+                    AbstractOp::Mul,
+                    (Half::Wide, Scalar::U32),
+                    &[elements, size],
+                )
+            }
+            _ => {
+                let bytes = self.bytes(emit, elements);
+                emit.cvt(Scalar::U64, Scalar::U32, bytes)
+            }
+        };
+        let address = emit.binary(AbstractOp::Add, Scalar::U64, self.base.into(), bytes);
+        emit.binary(AbstractOp::Add, Scalar::U64, address, known)
+    }
+
+    /// How many bytes elements take, in 32 bits.
+    fn bytes(&self, emit: &mut Emit<'_>, elements: Operand) -> Operand {
+        match self.bits {
             1 => emit.shr(Scalar::U32, elements, imm(3)),
             4 => emit.shr(Scalar::U32, elements, imm(1)),
             bits => emit.mul(elements, imm(bits / 8)),
-        };
-        if self.wide {
-            let bytes = emit.cvt(Scalar::U64, Scalar::U32, bytes);
-            emit.binary(AbstractOp::Add, Scalar::U64, self.base.into(), bytes)
-        } else {
-            emit.add(self.base.into(), bytes)
         }
     }
 
+    /// The lane's first element of a piece: `outer` and `inner`.
+    fn indices(&self, emit: &mut Emit<'_>, piece: Piece) -> (Index, Index) {
+        let inner = emit.mul(self.thread, imm(piece.step));
+        (
+            Index::new(self.group, piece.outer),
+            Index::new(inner, piece.inner),
+        )
+    }
+
     /// Where an element is: `outer` and `inner` of the fragment.
-    fn place(
-        &self,
-        emit: &mut Emit<'_>,
-        by_inner: bool,
-        outer: Operand,
-        inner: Operand,
-    ) -> Operand {
+    fn place(&self, emit: &mut Emit<'_>, by_inner: bool, outer: Index, inner: Index) -> Operand {
         match by_inner {
             true => self.address(emit, outer, inner),
             false => self.address(emit, inner, outer),
@@ -263,10 +311,14 @@ pub(in crate::lower) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>)
         let memory = memory(body, statement, 1, fragment)?;
         let mut registers = body.with(|emit| {
             let pieces = fragment.pieces();
-            pieces
-                .iter()
-                .map(|&piece| load_piece(emit, &memory, fragment, piece))
-                .collect::<Vec<Operand>>()
+            match fragment.in_pairs() {
+                true => (pieces.chunks(2))
+                    .flat_map(|pair| load_pair(emit, &memory, fragment, pair[0]))
+                    .collect(),
+                false => (pieces.iter())
+                    .map(|&piece| load_piece(emit, &memory, fragment, piece))
+                    .collect::<Vec<Operand>>(),
+            }
         })?;
         let distinct = registers.len();
         for at in distinct..fragment.registers {
@@ -285,20 +337,17 @@ fn load_piece(emit: &mut Emit<'_>, memory: &Memory, fragment: Fragment, piece: P
     let Fragment { by_inner, bits, .. } = fragment;
     if bits == 16 && !by_inner {
         // Lines of the other dimension, turned.
-        let line = emit.add(memory.group, imm(piece.inner));
-        let pair = emit.shl(memory.thread, imm(1));
-        let pair = emit.add(pair, imm(piece.outer));
+        let line = Index::new(memory.group, piece.inner);
+        let pair = Index::new(emit.shl(memory.thread, imm(1)), piece.outer);
         let address = memory.place(emit, by_inner, pair, line);
         let word = load_word(emit, memory.space, Scalar::B32, address);
         return turned(emit, word);
     }
-    let outer = emit.add(memory.group, imm(piece.outer));
-    let inner = emit.mul(memory.thread, imm(piece.step));
-    let inner = emit.add(inner, imm(piece.inner));
+    let (outer, inner) = memory.indices(emit, piece);
     if bits == 8 && !by_inner {
         let bytes: Vec<Operand> = (0..4)
             .map(|at| {
-                let inner = emit.add(inner, imm(at));
+                let inner = Index::new(inner.lane, inner.known + at);
                 let address = memory.place(emit, by_inner, outer, inner);
                 load_word(emit, memory.space, Scalar::U8, address)
             })
@@ -308,6 +357,20 @@ fn load_piece(emit: &mut Emit<'_>, memory: &Memory, fragment: Fragment, piece: P
     let scalar = if bits == 64 { Scalar::B64 } else { Scalar::B32 };
     let address = memory.place(emit, by_inner, outer, inner);
     load_word(emit, memory.space, scalar, address)
+}
+
+/// The words of `piece` and of the one behind it.
+fn load_pair(
+    emit: &mut Emit<'_>,
+    memory: &Memory,
+    fragment: Fragment,
+    piece: Piece,
+) -> [Operand; 2] {
+    let (outer, inner) = memory.indices(emit, piece);
+    let address = memory.place(emit, fragment.by_inner, outer, inner);
+    let pair = load_word(emit, memory.space, Scalar::B64, address);
+    let (low, high) = emit.halves(pair);
+    [low, high]
 }
 
 /// `wmma.store`
@@ -321,7 +384,17 @@ pub(in crate::lower) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>
         let (fragment, _) = fragment(statement, registers.len())?;
         let memory = memory(body, statement, 0, fragment)?;
         body.with(|emit| {
-            for (&register, piece) in registers.iter().zip(fragment.pieces()) {
+            let pieces = fragment.pieces();
+            if fragment.in_pairs() {
+                for (pair, piece) in registers.chunks(2).zip(pieces.chunks(2)) {
+                    let (outer, inner) = memory.indices(emit, piece[0]);
+                    let address = memory.place(emit, fragment.by_inner, outer, inner);
+                    let pair = emit.join(pair[0], pair[1]);
+                    store_word(emit, memory.space, Scalar::B64, address, pair);
+                }
+                return;
+            }
+            for (&register, piece) in registers.iter().zip(pieces) {
                 store_piece(emit, &memory, fragment, piece, register);
             }
         })
@@ -337,17 +410,14 @@ fn store_piece(
 ) {
     let Fragment { by_inner, bits, .. } = fragment;
     if bits == 16 && !by_inner {
-        let line = emit.add(memory.group, imm(piece.inner));
-        let pair = emit.shl(memory.thread, imm(1));
-        let pair = emit.add(pair, imm(piece.outer));
+        let line = Index::new(memory.group, piece.inner);
+        let pair = Index::new(emit.shl(memory.thread, imm(1)), piece.outer);
         let address = memory.place(emit, by_inner, pair, line);
         let word = turned(emit, register);
         store_word(emit, memory.space, Scalar::B32, address, word);
         return;
     }
-    let outer = emit.add(memory.group, imm(piece.outer));
-    let inner = emit.mul(memory.thread, imm(piece.step));
-    let inner = emit.add(inner, imm(piece.inner));
+    let (outer, inner) = memory.indices(emit, piece);
     let scalar = if bits == 64 { Scalar::B64 } else { Scalar::B32 };
     let address = memory.place(emit, by_inner, outer, inner);
     store_word(emit, memory.space, scalar, address, register);

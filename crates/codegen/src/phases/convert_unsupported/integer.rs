@@ -38,8 +38,19 @@ pub(super) fn rule(asked: Asked) -> Option<Expansion> {
         }
         A::Fns => Some(find_nth_set),
         A::Szext => Some(extend_low_bits),
+        // One instruction compares halves and tells by numbers, of single ones the lower.
+        A::Set if is_set_of_halves(scalar, asked.source()) => None,
         A::Set => Some(set),
         _ => None,
+    }
+}
+
+/// Whether the machine compares such halves and tells by such numbers.
+fn is_set_of_halves(to: Scalar, from: Scalar) -> bool {
+    match from {
+        Scalar::F16x2 | Scalar::Bf16x2 => true,
+        Scalar::F16 | Scalar::Bf16 => to == from,
+        _ => false,
     }
 }
 
@@ -452,9 +463,6 @@ fn extend_low_bits(expander: &mut Expander<'_>) -> Results {
 /// `set`: a comparison, and all ones or 1.0 where it holds.
 fn set(expander: &mut Expander<'_>) -> Results {
     let (to, from) = (expander.scalar(), expander.source());
-    if from == Scalar::F16x2 || from == Scalar::Bf16x2 {
-        return set_pair(expander);
-    }
     let [a, b, c] = [0, 1, 2].map(|index| expander.operand(index));
     let mods = comparison(expander, from);
     expander.one(|emit| {
@@ -472,8 +480,8 @@ fn set(expander: &mut Expander<'_>) -> Results {
 const fn one(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::F32 => 0x3f80_0000,
-        Scalar::F16 | Scalar::F16x2 => 0x3c00,
-        Scalar::Bf16 | Scalar::Bf16x2 => 0x3f80,
+        Scalar::F16 => 0x3c00,
+        Scalar::Bf16 => 0x3f80,
         Scalar::U16 | Scalar::S16 => 0xffff,
         _ => 0xffff_ffff,
     }
@@ -491,22 +499,4 @@ fn comparison(expander: &Expander<'_>, from: Scalar) -> orias_ori::AbstractMods 
     let mods = row.with_modifier(mods, combine).unwrap_or(mods);
     let mods = row.with_modifier(mods, ftz).unwrap_or(mods);
     row.with_modifier(mods, from).unwrap_or(mods)
-}
-
-/// `set` of two halves: each half of the result says how its halves compare.
-fn set_pair(expander: &mut Expander<'_>) -> Results {
-    let (to, from) = (expander.scalar(), expander.source());
-    let [a, b, c] = [0, 1, 2].map(|index| expander.operand(index));
-    let mods = comparison(expander, from);
-    let pattern = match to {
-        Scalar::F16x2 | Scalar::Bf16x2 => one(to),
-        _ => 0xffff,
-    };
-    expander.one(|emit| {
-        let types = (Type::P, Type::P);
-        let (low, high) = emit.pair(AbstractOp::Setp, mods, types, &[a, b, c]);
-        let low = emit.selp(Scalar::B32, imm(pattern), imm(0), low);
-        let high = emit.selp(Scalar::B32, imm(pattern << 16), imm(0), high);
-        emit.or(low, high)
-    })
 }

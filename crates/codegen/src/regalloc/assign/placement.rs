@@ -15,6 +15,8 @@ use super::{Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_ori::{Class, Type, Value};
 use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::ops::Range;
 
 /// Tuples of so many registers and more keep others away from where they will lie: memory has none that wide.
 const WIDE: u8 = 8;
@@ -110,6 +112,30 @@ impl Scan<'_> {
             {
                 let shape = self.classes.shape(value);
                 insert(&mut self.wide, at - shape.below, shape.span);
+            }
+        }
+    }
+
+    /// Books registers for all classes with tuples, the widest first and of equals the one that lives first: what the scan meets later finds no aligned run that is free for all of
+    /// its life once single values lie here and there.
+    pub(super) fn book_widest_first(&mut self) {
+        let mut tuples: Vec<(Reverse<u8>, u32, Value)> = Vec::new();
+        for number in 0..self.types.len() {
+            let value = Value::new(number);
+            if self.ty(value).class() != Class::R || self.classes.place(value).is_some() {
+                continue;
+            }
+            let span = self.classes.shape(value).span;
+            if let Some(start) = self.start(value)
+                && span > 1
+            {
+                tuples.push((Reverse(span), start, value));
+            }
+        }
+        tuples.sort_unstable();
+        for (_, _, value) in tuples {
+            if self.classes.place(value).is_none() {
+                self.find_lowest(value, &Units::default());
             }
         }
     }
@@ -259,27 +285,45 @@ impl Scan<'_> {
         }
         windows.sort_unstable();
         for (_, at) in windows {
-            if self.empty_window(ty, at, avoid, turn) {
+            if self.empty_window(ty.class(), at..at + ty.len(), avoid, turn) {
                 return Ok(at);
             }
         }
         Err(Stop::Full(ty.class()))
     }
 
-    /// Moves everything out of the registers of `ty` from `at` on, or nothing.
-    fn empty_window(&mut self, ty: Type, at: u8, avoid: &Units, turn: &mut Turn<'_>) -> bool {
-        let class = ty.class();
+    /// Moves everything out of general registers that there are no more of.
+    pub(super) fn keep_within(&mut self, turn: &mut Turn<'_>) -> Result<(), Stop> {
+        let file = &self.files[Class::R as usize];
+        let above = file.usable..file.named.max(file.usable);
+        match self.empty_window(Class::R, above, &Units::default(), turn) {
+            true => Ok(()),
+            false => Err(Stop::Full(Class::R)),
+        }
+    }
+
+    /// Moves everything out of the registers of `units`, or nothing.
+    fn empty_window(
+        &mut self,
+        class: Class,
+        units: Range<u8>,
+        avoid: &Units,
+        turn: &mut Turn<'_>,
+    ) -> bool {
         let file = &self.files[class as usize];
         let mut window = Units::default();
-        insert(&mut window, at, ty.len());
+        insert(&mut window, units.start, units.end - units.start);
         // Values that share registers move together.
         let mut bundles: Vec<Bundle> = Vec::new();
-        for unit in at..at + ty.len() {
+        for unit in units {
             for &owner in file.owners(unit) {
                 if !bundles.iter().any(|bundle| bundle.values.contains(&owner)) {
                     bundles.push(self.bundle(class, owner));
                 }
             }
+        }
+        if bundles.is_empty() {
+            return true;
         }
         let taken = turn.taken[class as usize];
         let in_taken =
@@ -287,7 +331,7 @@ impl Scan<'_> {
         if bundles.iter().any(in_taken) {
             return false;
         }
-        bundles.sort_by_key(|bundle| std::cmp::Reverse(bundle.high - bundle.low));
+        bundles.sort_by_key(|bundle| Reverse(bundle.high - bundle.low));
         let mut trial = self.files[class as usize].clone();
         for bundle in &bundles {
             for &value in &bundle.values {

@@ -1,16 +1,16 @@
 //! Reserving registers for whole live ranges.
 
 use super::super::calls::volatile;
+use super::super::counts::Room;
 use super::super::file::{File, Units, below, either, insert};
 use super::super::ranges::{Ranges, Run};
 use super::super::timeline::Timeline;
 use super::Scan;
-use cranelift_entity::SecondaryMap;
-use orias_ori::{Block, Class, Value};
+use orias_ori::{Class, Value};
 
 /// The timelines of all files.
-pub(super) struct Reservations {
-    ranges: Ranges,
+pub(super) struct Reservations<'a> {
+    ranges: &'a Ranges,
     general: Timeline<4>,
     /// The other files are small and share two words.
     others: Timeline<2>,
@@ -25,9 +25,9 @@ fn place(class: Class) -> (usize, u32) {
     }
 }
 
-impl Reservations {
+impl<'a> Reservations<'a> {
     /// Booked are registers of `files` that are never handed out, and at calls those of the called function.
-    pub(super) fn new(files: &[File; 5], ranges: Ranges) -> Reservations {
+    pub(super) fn new(files: &[File; 5], ranges: &'a Ranges) -> Reservations<'a> {
         let mut reservations = Reservations {
             general: Timeline::new(ranges.points),
             others: Timeline::new(ranges.points),
@@ -40,8 +40,7 @@ impl Reservations {
         for class in [Class::R, Class::P, Class::UR, Class::UP] {
             reservations.book_run(class, always, files[class as usize].barred());
         }
-        for index in 0..reservations.ranges.calls.len() {
-            let (point, convention) = reservations.ranges.calls[index];
+        for &(point, convention) in &ranges.calls {
             let run = Run {
                 start: point,
                 end: point,
@@ -51,19 +50,19 @@ impl Reservations {
         reservations
     }
 
-    /// Books what a warp does not have where it has fewer registers than elsewhere: `counts` says how many it has where blocks start, of which `reserved` are not the
-    /// program's.
-    pub(super) fn book_missing(&mut self, counts: &SecondaryMap<Block, u32>, reserved: u32) {
-        let changes = std::mem::take(&mut self.ranges.counts);
-        let mut changes = changes.into_iter().peekable();
-        for index in 0..self.ranges.blocks.len() {
-            let (block, whole) = self.ranges.blocks[index];
-            let (mut start, mut count) = (whole.start, counts[block]);
-            while let Some((point, next)) = changes.next_if(|(point, _)| *point <= whole.end) {
-                self.book_above(count.saturating_sub(reserved), start, point);
-                (start, count) = (point + 1, next);
+    /// Books what a warp does not have where it has fewer registers than elsewhere.
+    pub(super) fn book_missing(&mut self, room: &Room) {
+        if self.ranges.counts.is_empty() {
+            return;
+        }
+        let mut changes = self.ranges.counts.iter().copied().peekable();
+        for &(block, whole) in &self.ranges.blocks {
+            let (mut start, mut usable) = (whole.start, room.at_start(block));
+            while let Some((point, inst)) = changes.next_if(|(point, _)| *point <= whole.end) {
+                self.book_above(usable, start, point);
+                (start, usable) = (point + 1, room.changed_by(inst).map_or(usable, |it| it.1));
             }
-            self.book_above(count.saturating_sub(reserved), start, whole.end);
+            self.book_above(usable, start, whole.end);
         }
     }
 
@@ -100,6 +99,12 @@ impl Reservations {
 }
 
 impl Scan<'_> {
+    /// The first point at which `value` is live, if it has contents.
+    pub(super) fn start(&self, value: Value) -> Option<u32> {
+        let runs = self.reservations.ranges.of(value);
+        runs.first().map(|run| run.start)
+    }
+
     /// The last point at which `value` is live.
     pub(super) fn end(&self, value: Value) -> u32 {
         self.reservations
@@ -143,8 +148,7 @@ impl Scan<'_> {
         let ty = self.ty(value);
         let mut units = Units::default();
         insert(&mut units, at, ty.len());
-        for index in 0..self.reservations.ranges.of(value).len() {
-            let run = self.reservations.ranges.of(value)[index];
+        for &run in self.reservations.ranges.of(value) {
             self.reservations.book_run(ty.class(), run, &units);
         }
     }

@@ -4,7 +4,9 @@
 //! another value, that one takes its place, as it is needed down to the last use of what is made of it. So the count stays true
 //! within a block, and what is chosen at one point helps at all points above.
 
-use super::super::calls::{is_call, preserved};
+use super::super::calls::{is_call, preserved, widest_preserved};
+use super::super::counts::{Goals, Room};
+use super::super::last_uses::{NARROW, raise};
 use super::staying::staying;
 use super::{can_repeat, derive, is_memory_parameter};
 use cranelift_entity::{EntityRef, EntitySet};
@@ -27,7 +29,7 @@ const LONG: usize = 512;
 type Values = SmallVec<[Value; 8]>;
 
 /// A number of registers for each class of [`SPILLED`].
-type Counts = [u32; 4];
+pub(super) type Counts = [u32; 4];
 
 fn add(counts: &mut Counts, more: &Counts) {
     for (count, more) in counts.iter_mut().zip(more) {
@@ -92,6 +94,8 @@ pub(super) struct Look<'a> {
     func: &'a Function,
     /// Values that must not be spilled.
     short: &'a [bool],
+    room: Room,
+    /// How much is there at the point at hand.
     goals: Counts,
     graph: &'a FlowGraph,
     chains: &'a OnceCell<DefUse>,
@@ -112,6 +116,8 @@ pub(super) struct Look<'a> {
     /// What became live since.
     seen: Vec<Value>,
     count: Counts,
+    /// The most that any look counted.
+    pub(super) most: Counts,
     pub(super) chosen: Vec<Choice>,
     pub(super) stuck: Option<Class>,
 }
@@ -122,7 +128,7 @@ impl<'a> Look<'a> {
         graph: &'a FlowGraph,
         chains: &'a OnceCell<DefUse>,
         short: &'a [bool],
-        goals: [u8; 5],
+        goals: Goals,
     ) -> Look<'a> {
         let mut values = Vec::with_capacity(func.value_count());
         let mut weights = Vec::with_capacity(func.value_count());
@@ -143,7 +149,8 @@ impl<'a> Look<'a> {
         Look {
             func,
             short,
-            goals: SPILLED.map(|class| u32::from(goals[class as usize])),
+            room: Room::new(func, goals),
+            goals: SPILLED.map(|class| u32::from(goals.most[class as usize])),
             graph,
             chains,
             cost: Vec::new(),
@@ -156,6 +163,7 @@ impl<'a> Look<'a> {
             border: &[],
             seen: Vec::new(),
             count: Counts::default(),
+            most: Counts::default(),
             chosen: Vec::new(),
             stuck: None,
         }
@@ -294,6 +302,7 @@ impl<'a> Look<'a> {
     /// Looks at the start of `block`, before any body: which parameters are passed in memory decides what edges need.
     pub(super) fn entry(&mut self, block: Block, live_in: &'a [Value]) {
         let func = self.func;
+        self.goals[Class::R as usize] = self.room.at_start(block);
         let params = func.block_params(block);
         // Most blocks have room for all: counting them is enough to know.
         let mut count = Counts::default();
@@ -302,6 +311,7 @@ impl<'a> Look<'a> {
                 add(&mut count, &self.weights[value.index()]);
             }
         }
+        raise(&mut self.most, &count);
         if fit(&count, &self.goals) {
             return;
         }
@@ -388,6 +398,7 @@ impl<'a> Look<'a> {
 
     /// Looks at every point inside `block`.
     pub(super) fn block(&mut self, block: Block, live_out: &'a [Value]) {
+        self.goals[Class::R as usize] = self.room.at_end(block);
         self.begin_all(live_out);
         let (mut results, mut reads) = (Values::new(), Values::new());
         for at in self.func.block_insts(block).rev() {
@@ -414,6 +425,9 @@ impl<'a> Look<'a> {
             for &value in &results {
                 self.end(value);
             }
+            if let Some((before, _)) = self.room.changed_by(at) {
+                self.goals[Class::R as usize] = before;
+            }
             if is_call(self.func, at) {
                 self.make_fit_across(at);
             }
@@ -433,20 +447,47 @@ impl<'a> Look<'a> {
         self.end_all();
     }
 
-    /// Chooses values to spill until what lives across a call fits into registers that the call leaves alone.
+    /// Chooses values to spill until what lives across a call fits into registers that the call leaves alone. There is no way of moving wide tuples for a call only, so
+    /// those go that fit into no run of them.
     fn make_fit_across(&mut self, call: Inst) {
         let goals = self.goals;
         let mut limits = [0; 5];
         limits[..goals.len()].copy_from_slice(&goals);
         let kept = preserved(self.func, call, &limits);
         self.goals.copy_from_slice(&kept[..goals.len()]);
+        self.leave_wide(call, goals[Class::R as usize]);
         self.make_fit(&[]);
         self.goals = goals;
+    }
+
+    /// Lets tuples go that are wider than any run of registers which `call` leaves alone.
+    fn leave_wide(&mut self, call: Inst, limit: u32) {
+        let is_wide = |weight: &Counts| weight[Class::R as usize] > u32::from(NARROW);
+        let live = self.border.iter().chain(&self.seen).copied();
+        let mut wide: Values = live
+            .filter(|value| {
+                self.values[value.index()].is_live
+                    && !self.short[value.index()]
+                    && is_wide(&self.weights[value.index()])
+            })
+            .collect();
+        if wide.is_empty() {
+            return;
+        }
+        let kept = u32::from(widest_preserved(self.func, call, limit));
+        wide.sort_unstable();
+        wide.dedup();
+        for value in wide {
+            if self.weights[value.index()][Class::R as usize] > kept {
+                self.leave(value);
+            }
+        }
     }
 
     /// Chooses values to spill, none of `needed`, until no class is too full.
     #[inline]
     fn make_fit(&mut self, needed: &[Value]) {
+        raise(&mut self.most, &self.count);
         if !fit(&self.count, &self.goals) {
             self.choose(needed);
         }
@@ -491,6 +532,7 @@ impl<'a> Look<'a> {
             known.add(reads);
             self.cost[source.index()] = None;
             self.begin(source);
+            raise(&mut self.most, &self.count);
         }
     }
 

@@ -37,8 +37,9 @@ mod split;
 mod staying;
 
 use super::assign::Stop;
-use super::calls::has_calls;
-use super::last_uses::LastUses;
+use super::calls::has_returning_calls;
+use super::counts::Goals;
+use super::last_uses::{Counts, LastUses, raise};
 use super::refused;
 use crate::pipeline::PhaseError;
 use crate::tail::group_start;
@@ -51,7 +52,9 @@ use orias_ori::{
     AbstractMods, AbstractOp, Address, Class, Effects, Function, Inst, Opcode, Operand, PhysReg,
     Reg, SourceMods, Type, Value, ValueDef,
 };
-use orias_sass::{self as sass, Op, ValueName, modifier_names as name, modifier_values as value};
+use orias_sass::{
+    self as sass, Op, ValueName, modifier_names as name, modifier_values as value, special,
+};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
@@ -63,6 +66,8 @@ pub(super) struct Fitting {
     pub(super) graph: FlowGraph,
     pub(super) live: Liveness,
     pub(super) last_uses: LastUses,
+    /// The most registers of each class that were counted on the way here. The same comes out for all goals of classes other than R that this does not exceed.
+    pub(super) most: Counts,
 }
 
 /// Spills until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
@@ -71,34 +76,31 @@ pub(super) struct Fitting {
 /// a while ([`split`]).
 pub(super) fn fit(
     func: &mut Function,
-    goals: [u8; 5],
+    goals: Goals,
     before: &mut Option<Function>,
 ) -> Result<Fitting, Stop> {
     let mut changed = None;
-    let whole = spill_whole(func, goals, &mut changed);
-    let Some(original) = changed else {
-        return whole;
-    };
-    let mut parts = original.clone();
-    if !has_calls(&original)
-        && let Ok(fitting) = spill_parts(&mut parts, goals)
-        && (whole.is_err() || accesses(&parts) <= accesses(func))
-    {
-        *func = parts;
+    let mut most = Counts::default();
+    let mut fitting = spill_whole(func, goals, &mut changed, &mut most);
+    if let Some(original) = changed {
+        let mut parts = original.clone();
+        if !has_returning_calls(&original)
+            && let Ok(split) = spill_parts(&mut parts, goals, &mut most)
+            && (fitting.is_err() || accesses(&parts) <= accesses(func))
+        {
+            *func = parts;
+            fitting = Ok(split);
+        }
         *before = Some(original);
-        return Ok(fitting);
     }
-    *before = Some(original);
-    whole
+    fitting.map(|fitting| Fitting { most, ..fitting })
 }
 
 /// Spills with live ranges of general registers split; what is too much even so, and what other classes need, goes as a whole.
-fn spill_parts(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
-    let mut others = goals;
-    others[Class::R as usize] = u8::MAX;
-    spill_whole(func, others, &mut None)?;
+fn spill_parts(func: &mut Function, goals: Goals, most: &mut Counts) -> Result<Fitting, Stop> {
+    spill_whole(func, goals.without_general(), &mut None, most)?;
     split::split(func, goals)?;
-    spill_whole(func, goals, &mut None)
+    spill_whole(func, goals, &mut None, most)
 }
 
 /// What accesses to the frame cost, and to rematerialisation, by how often it runs.
@@ -120,11 +122,13 @@ pub(super) fn accesses(func: &Function) -> f64 {
     cost
 }
 
-/// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
+/// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`, and `most` is
+/// raised to the most that was counted.
 fn spill_whole(
     func: &mut Function,
-    goals: [u8; 5],
+    goals: Goals,
     before: &mut Option<Function>,
+    most: &mut Counts,
 ) -> Result<Fitting, Stop> {
     let mut short = vec![false; func.value_count()];
     let mut shape: Option<(FlowGraph, Liveness)> = None;
@@ -136,11 +140,13 @@ fn spill_whole(
             (graph, live)
         });
         let last_uses = LastUses::new(func, &live, goals);
+        raise(most, &last_uses.pressure);
         if last_uses.full.is_empty() {
             return Ok(Fitting {
                 graph,
                 live,
                 last_uses,
+                most: *most,
             });
         }
         let mut look = Look::new(func, &graph, &chains, &short, goals);
@@ -150,10 +156,11 @@ fn spill_whole(
         for &block in &last_uses.full {
             look.block(block, live.live_out(block));
         }
+        raise(most, &look.most);
         if let Some(class) = look.stuck {
             if class == Class::P {
                 before.get_or_insert_with(|| func.clone());
-                if params::widen_predicates(func, &graph, goals[class as usize])? {
+                if params::widen_predicates(func, &graph, goals.most[class as usize])? {
                     short.resize(func.value_count(), false);
                     continue;
                 }
@@ -161,7 +168,7 @@ fn spill_whole(
             return Err(Stop::Error(PhaseError::Unsupported(format!(
                 "an instruction that needs more {} registers than the {} there are",
                 class.name(),
-                goals[class as usize]
+                goals.most[class as usize]
             ))));
         }
         let chosen = look.chosen;
@@ -170,6 +177,7 @@ fn spill_whole(
                 graph,
                 live,
                 last_uses,
+                most: *most,
             });
         }
         before.get_or_insert_with(|| func.clone());
@@ -236,11 +244,22 @@ fn only_computes(func: &Function, inst: Inst) -> bool {
         .iter()
         .all(|memory| matches!(memory.space, sass::Space::Constant) && !memory.writes);
     constant
-        && (effects == Effects::NONE || effects == Effects::READS)
+        && (effects == Effects::NONE
+            || effects == Effects::READS
+            || reads_what_is_fixed(func, inst))
         && func.inst(inst).guard().is_always()
         && !func.is_named(inst)
         && func.value_defs(inst).count() == 1
         && func.implicit_defs(inst).is_empty()
+}
+
+/// Whether `inst` reads a special register that never changes.
+fn reads_what_is_fixed(func: &Function, inst: Inst) -> bool {
+    let op = func.opcode(inst).as_machine();
+    let operands = func.operands(inst);
+    let fixed =
+        |operand: &Operand| matches!(operand, Operand::Special(it) if special::is_fixed(*it));
+    matches!(op, Some(Op::S2R | Op::S2UR)) && operands.iter().any(fixed)
 }
 
 /// Where a spilled value is.

@@ -1,0 +1,279 @@
+//! MergeAccesses (10097): vectorisation of neighbouring loads (superword-level parallelism of memory).
+//!
+//! Loads of shared memory in one block, from one base at neighbouring offsets, become one load of 64 or 128 bits, or of a word where they are halves. The address
+//! must be a multiple of the width: by where the variable lies (`aligned` in the function's header) and by the [alignment](crate::alignment) of the base.
+//! All bytes of the wide load are bytes that some load reads, and nothing in between may write them. Loads far apart stay: the registers of a wide one are
+//! taken from the first to the last reader.
+//!
+//! Halves become parts of words, which only readers of halves take as they are; halves that anybody else reads are left alone.
+//!
+//! Each block is read once, loads are sorted by place: n log n.
+
+use super::common_subexpressions::changes_memory;
+use crate::alignment::Alignments;
+use crate::emit::{Emit, imm};
+use crate::pipeline::{Context, PhaseError};
+use orias_ori::analysis::DefUse;
+use orias_ori::operation::{Order, Scalar, Space, Vector};
+use orias_ori::{
+    AbstractOp, Address, Function, Guard, Inst, Opcode, Operand, Reg, Symbol, Type, Value,
+};
+use smallvec::SmallVec;
+
+/// How many instructions lie between the first and the last load of a wide one at most.
+const MOST_BETWEEN: usize = 64;
+
+/// Widths of loads, in bytes, the widest first.
+const WIDTHS: [i64; 3] = [16, 8, 4];
+
+/// A load that may be part of a wider one.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    inst: Inst,
+    /// Where in the block.
+    at: usize,
+    /// How often memory was written before.
+    epoch: u32,
+    base: Option<Value>,
+    symbol: Option<Symbol>,
+    offset: i64,
+    bytes: i64,
+    result: Value,
+}
+
+impl Load {
+    /// What loads of one vector have in common.
+    fn group(&self) -> (u32, Option<Value>, Option<Symbol>) {
+        (self.epoch, self.base, self.symbol)
+    }
+}
+
+/// Runs the phase.
+pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    let loads = |func: &Function, inst: Inst| {
+        func.opcode(inst) == Opcode::Abstract(AbstractOp::Ld)
+            && func.modifier::<Space>(inst) == Some(Space::Shared)
+    };
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    if insts.filter(|&inst| loads(func, inst)).count() < 2 {
+        return Ok(());
+    }
+    let chains = DefUse::new(func);
+    let alignments = Alignments::new(func);
+    let mut vectors: Vec<SmallVec<[Load; 8]>> = Vec::new();
+    for block in func.blocks() {
+        let mut found = Vec::new();
+        let mut epoch = 0;
+        for (at, inst) in func.block_insts(block).enumerate() {
+            match load(func, &chains, inst) {
+                Some(load) => found.push(Load { at, epoch, ..load }),
+                None => epoch += u32::from(may_write(func, inst)),
+            }
+        }
+        found.sort_by_key(|load| (load.group(), load.offset));
+        for group in found.chunk_by(|a, b| a.group() == b.group()) {
+            let aligned = aligned(func, &alignments, &group[0]);
+            vectors.extend(vectors_of(group, aligned));
+        }
+    }
+    for vector in vectors {
+        merge(func, &vector)?;
+    }
+    Ok(())
+}
+
+/// What a load of shared memory reads, if it may become part of another.
+fn load(func: &Function, chains: &DefUse, inst: Inst) -> Option<Load> {
+    let plain = func.opcode(inst) == Opcode::Abstract(AbstractOp::Ld)
+        && func.inst(inst).guard().is_always()
+        && func.modifier::<Space>(inst) == Some(Space::Shared)
+        && func.modifier::<Order>(inst) == Some(Order::Weak)
+        && func.modifier::<Vector>(inst) == Some(Vector::V1);
+    let &[_, Operand::Address(address), ..] = func.operands(inst) else {
+        return None;
+    };
+    let result = func.result(inst, 0).filter(|_| plain)?;
+    let bytes = match func.modifier::<Scalar>(inst)?.bits() {
+        16 if is_read_as_half(func, chains, result) => 2,
+        bits @ (32 | 64) => i64::from(bits / 8),
+        _ => return None,
+    };
+    let address = func.address(address);
+    let base = match address.base.get() {
+        Some(reg) => Some(reg.value()?),
+        None => None,
+    };
+    Some(Load {
+        inst,
+        at: 0,
+        epoch: 0,
+        base,
+        symbol: address.symbol.expand(),
+        offset: i64::from(address.offset),
+        bytes,
+        result,
+    })
+}
+
+/// Whether all who read `value` take its lower half and nothing else.
+fn is_read_as_half(func: &Function, chains: &DefUse, value: Value) -> bool {
+    chains.uses(value).iter().all(|read| {
+        let Opcode::Abstract(op) = func.opcode(read.inst) else {
+            return false;
+        };
+        match op {
+            AbstractOp::Prmt => {
+                let operands = func.operands(read.inst);
+                matches!(operands, [_, a, b, Operand::Imm(select)] if a == b && select.bits() == TWICE)
+            }
+            AbstractOp::Fadd | AbstractOp::Fsub | AbstractOp::Fmul | AbstractOp::Ffma => {
+                matches!(
+                    func.modifier::<Scalar>(read.inst),
+                    Some(Scalar::F16 | Scalar::Bf16)
+                )
+            }
+            _ => false,
+        }
+    })
+}
+
+/// The permutation that repeats the lower half of its operand.
+const TWICE: u64 = 0x5410;
+
+/// Whether shared memory may be another after `inst`.
+fn may_write(func: &Function, inst: Inst) -> bool {
+    let elsewhere = func.opcode(inst) == Opcode::Abstract(AbstractOp::St)
+        && func.modifier::<Order>(inst) == Some(Order::Weak)
+        && matches!(
+            func.modifier::<Space>(inst),
+            Some(Space::Global | Space::Local)
+        );
+    changes_memory(func, inst) && !elsewhere
+}
+
+/// What the address of a group's offset zero is a multiple of, as far as that matters.
+fn aligned(func: &Function, alignments: &Alignments, load: &Load) -> i64 {
+    let base = load.base.map_or(WIDTHS[0], |base| alignments.of(base));
+    let symbol = load.symbol.map_or(WIDTHS[0], |symbol| {
+        let known = &func.attributes.aligned;
+        i64::from(known.get(func.symbol_name(symbol)).copied().unwrap_or(1))
+    });
+    base.min(symbol).min(WIDTHS[0])
+}
+
+/// The vectors of a group of loads, sorted by their offsets.
+fn vectors_of(group: &[Load], aligned: i64) -> Vec<SmallVec<[Load; 8]>> {
+    let mut vectors = Vec::new();
+    let mut next = 0;
+    while next < group.len() {
+        let rest = &group[next..];
+        let found = WIDTHS.into_iter().find_map(|width| {
+            let fits = width <= aligned && rest[0].offset.rem_euclid(width) == 0;
+            fits.then(|| vector(rest, width)).flatten()
+        });
+        match found {
+            Some(count) => {
+                vectors.push(rest[..count].into());
+                next += count;
+            }
+            None => next += 1,
+        }
+    }
+    vectors
+}
+
+/// How many loads, one behind the other, make up `width` bytes.
+fn vector(loads: &[Load], width: i64) -> Option<usize> {
+    let start = loads[0].offset;
+    let mut end = start;
+    let mut count = 0;
+    for load in loads {
+        if end == start + width {
+            break;
+        }
+        if load.offset != end || load.offset + load.bytes > start + width {
+            return None;
+        }
+        end += load.bytes;
+        count += 1;
+    }
+    let places = || loads[..count].iter().map(|load| load.at);
+    let near = places().max()? - places().min()? <= MOST_BETWEEN;
+    (end == start + width && count > 1 && near).then_some(count)
+}
+
+/// Makes the loads one, at the place of the first.
+fn merge(func: &mut Function, loads: &[Load]) -> Result<(), PhaseError> {
+    let Some(first) = loads.iter().min_by_key(|load| load.at) else {
+        return Ok(());
+    };
+    let width: i64 = loads.iter().map(|load| load.bytes).sum();
+    let (vector, ty) = match width {
+        4 => (Vector::V1, Type::R),
+        8 => (Vector::V2, Type::R2),
+        _ => (Vector::V4, Type::R4),
+    };
+    let address = Address {
+        base: first.base.map(Reg::from).into(),
+        symbol: first.symbol.into(),
+        offset: loads[0].offset as i32,
+        ..Address::default()
+    };
+    let policy = func.operands(first.inst).get(2).copied();
+    let mut emit = Emit::before(func, first.inst);
+    let whole = emit.func().create_value(ty);
+    let address = emit.func().create_address(address);
+    let operands = [address, policy.unwrap_or(Operand::None)];
+    let mods = (Space::Shared, Scalar::B32, vector);
+    let always = Guard::ALWAYS;
+    emit.put(
+        AbstractOp::Ld,
+        mods,
+        &[whole.into()],
+        &operands,
+        always,
+        &[],
+    );
+    let words = emit.words(whole);
+    for load in loads {
+        let at = load.offset - loads[0].offset;
+        let word = words[(at / 4) as usize];
+        let result = [Operand::from(load.result)];
+        match (load.bytes, at % 4) {
+            (8, _) => {
+                let parts = [word.into(), words[(at / 4) as usize + 1].into()];
+                emit.put(AbstractOp::Collect, (), &result, &parts, always, &[]);
+            }
+            (2, 2) => {
+                let parts = [word.into(), imm(16)];
+                emit.put(
+                    AbstractOp::Shr,
+                    (Scalar::U32,),
+                    &result,
+                    &parts,
+                    always,
+                    &[],
+                );
+            }
+            _ => {
+                let parts = [word.into()];
+                emit.put(
+                    AbstractOp::Mov,
+                    (Scalar::B32,),
+                    &result,
+                    &parts,
+                    always,
+                    &[],
+                );
+            }
+        }
+    }
+    emit.finish().map_err(|error| PhaseError::Broken {
+        at: first.inst.to_string(),
+        what: error.to_string(),
+    })?;
+    for load in loads {
+        func.remove_inst(load.inst);
+    }
+    Ok(())
+}
