@@ -71,11 +71,14 @@ fn cubin(text: &[u8], switch: Option<&str>) -> Vec<u8> {
     compiled.cubin.expect("code")
 }
 
-/// A program, how it is run, and what it means.
+/// Runs PTX in the interpreter, or a cubin in the emulator, and says what came of it.
+type Run = dyn Fn(&[u8], bool) -> String;
+
+/// A program, and how it is run.
 struct Sample {
     name: String,
     text: String,
-    run: Box<dyn Fn(&[u8], bool) -> String>,
+    run: Box<Run>,
 }
 
 fn generated(seed: u64) -> Sample {
@@ -183,8 +186,19 @@ fn programs_mean_the_same_with_each_optimisation_off() {
     for (sample, (meant, usual)) in samples.iter().zip(meant.iter().zip(&usual)) {
         assert_eq!(&(sample.run)(usual, true), meant, "{}", sample.name);
     }
-    assert_eq!(idle, IDLE, "these change nothing in the samples");
+    println!("without effect on the samples: {idle:?}");
+    for switch in ACTIVE {
+        assert!(
+            !idle.iter().any(|it| it == switch),
+            "{switch} changes nothing"
+        );
+    }
 }
 
-/// Switches that change no code of the samples.
-const IDLE: [&str; 0] = [];
+/// Switches that change the code of a sample for sure.
+const ACTIVE: [&str; 4] = [
+    "HoistLoads=off",
+    "LoopUnrolling=off",
+    "SchedulingEnable=off",
+    "ShareConstants=off",
+];
