@@ -6,7 +6,7 @@
 //!
 //! And what stays together inside one: instructions that never execute and the one behind them.
 
-use orias_ori::{Function, Inst, PhysReg, Reg};
+use orias_ori::{AbstractOp, Function, Inst, Opcode, PhysReg, Reg};
 use orias_sass::Op;
 
 fn machine_op(func: &Function, inst: Inst) -> Option<Op> {
@@ -16,6 +16,22 @@ fn machine_op(func: &Function, inst: Inst) -> Option<Op> {
 /// Whether lanes go on elsewhere behind `inst`, which is no terminator.
 pub(crate) fn goes_on_elsewhere(func: &Function, inst: Inst) -> bool {
     matches!(machine_op(func, inst), Some(Op::BSYNC | Op::ENDCOLLECTIVE))
+}
+
+/// Whether anything of the function runs behind `call`. Where one comes back to, a block may begin.
+pub(crate) fn returns(func: &Function, call: Inst) -> bool {
+    let mut behind = func.layout.next_inst(call);
+    let ends_block =
+        behind.is_none_or(|inst| func.opcode(inst) == Opcode::Abstract(AbstractOp::FallThrough));
+    if ends_block && let Some(block) = func.layout.inst_block(call) {
+        let next = func.successors(block).next();
+        behind = next.and_then(|next| func.layout.first_inst(next));
+    }
+    let ends = |inst: Inst| match func.opcode(inst) {
+        Opcode::Abstract(op) => op == AbstractOp::Unreachable,
+        Opcode::Machine(op) => op == Op::EXIT && func.inst(inst).guard().is_always(),
+    };
+    !behind.is_some_and(ends)
 }
 
 /// The instruction that began the collective operation which `end` ends.

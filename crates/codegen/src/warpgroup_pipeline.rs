@@ -13,6 +13,7 @@
 //!
 //! Cost: instructions times products under way, and operands of products times the block parameters they come through. Functions without products cost one walk.
 
+use crate::tail::returns;
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
 use orias_ori::operation::AbstractOp;
 use orias_ori::{Block, Function, Inst, Operand, Value, ValueDef};
@@ -367,6 +368,10 @@ impl Finder<'_> {
     }
 
     fn pass_call(&mut self, inst: Inst, state: &mut State) {
+        // Nothing runs behind a call that does not come back.
+        if !returns(self.func, inst) {
+            return;
+        }
         let Some((&product, _)) = state.iter().next() else {
             return;
         };

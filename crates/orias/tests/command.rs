@@ -177,25 +177,34 @@ fn an_argument_that_is_no_text_is_refused() {
 }
 
 /// 40 values that are alive at once do not fit into 24 registers: the change is left out, and that is said.
+/// 32 sums of a product do not fit into 24 registers; 40 values are spilled.
 #[test]
-fn a_register_count_that_code_does_not_keep_to_is_left_out_with_a_message() {
+fn a_register_count_that_code_cannot_keep_to_is_left_out_with_a_message() {
+    let sums: Vec<String> = (0..32).map(|sum| format!("%f{sum}")).collect();
+    let product = format!(
+        "wgmma.fence.sync.aligned;\n\
+         wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{}}}, %d, %d, 1, 1, 1, 0, 0;\n\
+         wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n",
+        sums.join(",")
+    );
+    let mut values = String::new();
+    for value in 0..40 {
+        values += &format!("ld.volatile.global.u32 %r{value}, [%d+{}];\n", 4 * value);
+    }
+    for value in (0..40).rev() {
+        values += &format!("st.volatile.global.u32 [%d+{}], %r{value};\n", 4 * value);
+    }
+    let stores: String = (0..32)
+        .map(|sum| format!("st.global.f32 [%d+{}], %f{sum};\n", 4 * sum))
+        .collect();
     let folder = tempfile::tempdir().expect("a folder");
-    let module = |values: u32| {
-        let mut body = String::new();
-        for value in 0..values {
-            body += &format!("ld.volatile.global.u32 %r{value}, [%d+{}];\n", 4 * value);
-        }
-        for value in (0..values).rev() {
-            body += &format!("st.volatile.global.u32 [%d+{}], %r{value};\n", 4 * value);
-        }
-        format!(
+    for (body, said) in [(format!("{product}{stores}"), true), (values, false)] {
+        let module = format!(
             ".version 8.6\n.target sm_90a\n.address_size 64\n\
-             .visible .entry k(.param .u64 o) .maxntid 256, 1, 1 .minnctapersm 1\n{{ .reg .b32 %r<64>; .reg .b64 %d;\n\
+             .visible .entry k(.param .u64 o) .maxntid 256, 1, 1 .minnctapersm 1\n{{ .reg .b32 %r<64>; .reg .f32 %f<32>; .reg .b64 %d;\n\
              ld.param.u64 %d, [o];\nsetmaxnreg.dec.sync.aligned.u32 24;\n{body}ret; }}\n"
-        )
-    };
-    for (values, said) in [(40, true), (4, false)] {
-        std::fs::write(folder.path().join("a.ptx"), module(values)).expect("written");
+        );
+        std::fs::write(folder.path().join("a.ptx"), module).expect("written");
         let arguments = ["-arch=sm_90a", "a.ptx", "-o", "a.cubin"];
         let (code, _, messages) = orias_in(folder.path(), &arguments, b"");
         assert_eq!(code, 0, "{messages}");
@@ -243,18 +252,15 @@ fn values_lie_where_warps_with_few_registers_have_them() {
     assert!(!messages.contains("ignored"), "{messages}");
 }
 
-/// 80 values live while a warp has 24 registers, though nothing names them there.
+/// 80 values live while a warp has 24 registers, though nothing names them there: they lie in memory meanwhile.
 #[test]
-fn registers_that_hold_values_are_not_given_back() {
+fn values_live_through_a_time_with_few_registers() {
     let body = format!(
         "setmaxnreg.dec.sync.aligned.u32 24;\nsetmaxnreg.inc.sync.aligned.u32 240;\n{}",
         stores_of_counted_values()
     );
     let messages = compiled_with_counts(&body);
-    assert!(
-        messages.contains("'setmaxnreg' ignored in 'k'"),
-        "{messages}"
-    );
+    assert!(!messages.contains("ignored"), "{messages}");
 }
 
 #[test]

@@ -121,6 +121,27 @@ registers! {
     255 ZERO "SRZ",
 }
 
+/// Whether a special register holds the same whenever a thread reads it.
+#[must_use]
+pub const fn is_fixed(number: u8) -> bool {
+    matches!(
+        number,
+        LANEID
+            | TID
+            | TID_X
+            | TID_Y
+            | TID_Z
+            | CTAID_X
+            | CTAID_Y
+            | CTAID_Z
+            | EQMASK
+            | LTMASK
+            | LEMASK
+            | GTMASK
+            | GEMASK
+    )
+}
+
 /// What special register `number` is called in text, where it has a name of its own.
 #[must_use]
 pub fn name(number: u8) -> Option<&'static str> {

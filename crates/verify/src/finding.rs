@@ -42,11 +42,13 @@ pub enum Check {
     Regions,
     /// Copies that run on by themselves are awaited.
     Awaited,
+    /// Registers that a warp has given back are not named.
+    GivenBack,
 }
 
 impl Check {
     /// All of them.
-    pub const ALL: [Check; 17] = [
+    pub const ALL: [Check; 18] = [
         Check::StallRange,
         Check::BarrierIndex,
         Check::WaitOrder,
@@ -64,6 +66,7 @@ impl Check {
         Check::Apart,
         Check::Regions,
         Check::Awaited,
+        Check::GivenBack,
     ];
 
     /// What it is called.
@@ -87,6 +90,7 @@ impl Check {
             Check::Apart => "apart",
             Check::Regions => "regions",
             Check::Awaited => "awaited",
+            Check::GivenBack => "given-back",
         }
     }
 }

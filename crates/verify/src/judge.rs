@@ -4,7 +4,7 @@ use crate::facts::Facts;
 use crate::finding::{Check, Finding};
 use crate::flow::{self, Dependence, Hazard, Need, UnknownTiming};
 use crate::program::{Program, ProgramError, WORD};
-use crate::{awaited, convergence, reuse, together};
+use crate::{awaited, convergence, given_back, reuse, together};
 use orias_cubin::Cubin;
 use orias_sass::slot_names as slot;
 use orias_sass::text::print_instruction;
@@ -71,6 +71,7 @@ pub fn judge_program(program: &Program) -> Result<Vec<Finding>, UnknownTiming> {
     findings.extend(together::kept_back(program));
     findings.extend(convergence::check(program, &facts));
     findings.extend(awaited::check(program));
+    findings.extend(given_back::check(program));
     findings.sort_by_key(|finding| (finding.offset, finding.check));
     Ok(findings)
 }

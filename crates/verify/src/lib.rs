@@ -1,8 +1,8 @@
 //! Re-derives every hazard from finished bytes.
 //!
 //! **For:** proving of any cubin, whoever made it, that no instruction reads a value before it is there or overwrites one
-//! before it was read, that lanes which have parted meet again before something needs them together, and that copies which run on by
-//! themselves are awaited.
+//! before it was read, that lanes which have parted meet again before something needs them together, that copies which run on by
+//! themselves are awaited, and that registers which were given back are not named.
 //!
 //! **May know:** `sass`, `machine` (the mined latencies only) and `cubin`.
 //!
@@ -15,6 +15,7 @@ mod explain;
 mod facts;
 mod finding;
 pub mod flow;
+mod given_back;
 mod judge;
 pub mod mutate;
 pub mod program;

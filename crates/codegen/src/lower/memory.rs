@@ -178,6 +178,29 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
         let mods = set(op, mods, Vector::V1);
         return load_halves(body, op, mods, address, &destinations, ty);
     }
+    if op == AbstractOp::Ld
+        && space == Space::Param
+        && destinations.len() > 1
+        && width >= 32
+        && body.guard.is_none()
+    {
+        // A parameter at a known place is an operand of whoever reads it, if it comes alone.
+        let mods = access_mods(body, statement, op, space, stored(width))?;
+        let mods = set(op, mods, Vector::V1);
+        let policy = policy(body, statement)?;
+        for (index, &(destination, register)) in (0..).zip(&destinations) {
+            let Destination::Variable(variable) = destination else {
+                continue;
+            };
+            let mut element = address;
+            element.offset += index * (width / 8) as i32;
+            let operands = [body.func.create_address(element), policy];
+            let ty_of = super::body::register_type(ty);
+            let value = guarded_load(body, op, mods, ty_of, &operands)?;
+            body.write_extended(variable, register, value.into(), ty)?;
+        }
+        return Ok(());
+    }
     let policy = policy(body, statement)?;
     let address = body.func.create_address(address);
     let mut operands = vec![address];

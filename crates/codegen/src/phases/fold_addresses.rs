@@ -8,7 +8,7 @@
 //! Sums, differences, shifts and products by known numbers are taken apart; all of this is exact in arithmetic modulo 2 to the width. Extensions from 32 to
 //! 64 bits are not looked through: they do not commute with sums that wrap. `or` counts as a sum where the operands have no bit in common. A value
 //! gets a sum of its own without the number (placed where the value is) only if nothing but sums and addresses read the
-//! value, so that it is likely to go. Names are folded in weak accesses to shared memory, whose instructions have a place for the block's base.
+//! value, so that it is likely to go. Parameters whose address was taken are read at known places, like others. Names are folded in weak accesses to shared memory, whose instructions have a place for the block's base.
 //!
 //! Sums are looked into to a depth of [`DEPTH`], each value once: linear. The rewrites of EliminateCommonSubexpressions follow where something was found.
 
@@ -30,6 +30,9 @@ const ROUNDS: usize = 4;
 
 /// Offsets that every address field of a memory access holds.
 const OFFSET_LIMIT: i64 = 1 << 23;
+
+/// Offsets that a constant operand holds wherever the parameters begin.
+const BANK_OFFSET_LIMIT: i64 = 1 << 14;
 
 /// A value as a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,7 +156,11 @@ fn is_access(func: &Function, inst: Inst) -> bool {
         Some(A::Ld | A::St | A::Atom | A::Red)
     );
     let space = func.modifier::<Space>(inst);
-    access && matches!(space, Some(Space::Global | Space::Generic | Space::Shared))
+    access
+        && matches!(
+            space,
+            Some(Space::Global | Space::Generic | Space::Shared | Space::Param)
+        )
 }
 
 struct Sums {
@@ -180,9 +187,10 @@ impl Sums {
         let Some(base) = address.base.get().and_then(Reg::value) else {
             return false;
         };
-        // A word is extended before the offset is added, except in shared memory, whose addresses are words.
-        let shared = func.modifier::<Space>(inst) == Some(Space::Shared);
-        if func.value_type(base) != Type::R2 && !shared {
+        // A word is extended before the offset is added, except in shared memory and among parameters, whose addresses are words.
+        let space = func.modifier::<Space>(inst);
+        let parameter = space == Some(Space::Param);
+        if func.value_type(base) != Type::R2 && !parameter && space != Some(Space::Shared) {
             return false;
         }
         let sum = self.sum(func, base, 0);
@@ -192,13 +200,18 @@ impl Sums {
             _ => return false,
         };
         let offset = i64::from(address.offset).wrapping_add(sum.number);
-        if sum.is_plain() || offset.abs() >= OFFSET_LIMIT {
+        // Parameters lie in a bank whose offsets are short; a place that is known as a whole needs no register.
+        let limit = match parameter && sum.rest.is_some() {
+            true => BANK_OFFSET_LIMIT,
+            false => OFFSET_LIMIT,
+        };
+        if sum.is_plain() && sum.rest.is_some() || offset.abs() >= limit {
             return false;
         }
         address.base = sum.rest.map_or(OptReg::NONE, |rest| Reg::from(rest).into());
         address.offset = offset as i32;
         address.symbol = name.into();
-        if address.base.get().is_none() && name.is_none() {
+        if address.base.get().is_none() && name.is_none() && !parameter {
             return false;
         }
         *func.address_mut(id) = address;
@@ -235,6 +248,23 @@ impl Sums {
                 rest: None,
                 number: i64::from(addend),
                 name: Some(symbol),
+            });
+        }
+        if op == A::Split {
+            let (place, whole) = (
+                operands
+                    .iter()
+                    .position(|it| it.as_value() == Some(value))?,
+                *operands.last()?,
+            );
+            let whole = whole
+                .as_value()
+                .filter(|&it| func.value_type(it) == Type::R2)?;
+            let whole = self.sum(func, whole, depth);
+            let known = whole.rest.is_none() && whole.name.is_none() && ty == Type::R;
+            return known.then(|| Sum {
+                number: i64::from((whole.number >> (32 * place)) as i32),
+                ..Sum::default()
             });
         }
         let bits = func.modifier::<Scalar>(inst)?.bits();

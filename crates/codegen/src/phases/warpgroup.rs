@@ -20,6 +20,7 @@
 
 use super::warpgroup_operands::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
+use crate::tail::returns;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::builder::Cursor;
@@ -350,13 +351,12 @@ fn youngest_touched(
     (youngest != FREE).then_some(youngest)
 }
 
-/// Whether another function runs behind `inst`, which may move any register.
+/// Whether another function runs behind `inst`, which may move any register, and something of this one, or of its caller, runs afterwards.
 fn leaves_function(func: &Function, inst: Inst) -> bool {
     let op = func.opcode(inst).as_machine();
     op.is_some_and(|op| {
-        op.row()
-            .effects
-            .intersects(Effects::CALL.union(Effects::RETURN))
+        let effects = op.row().effects;
+        effects.contains(Effects::RETURN) || effects.contains(Effects::CALL) && returns(func, inst)
     })
 }
 
@@ -367,7 +367,26 @@ fn broken(func: &Function, inst: Inst, what: impl ToString) -> PhaseError {
     }
 }
 
+/// Whether lanes that may have parted before the block meet in it, but only behind `inst`.
+fn meets_behind(func: &Function, inst: Inst) -> bool {
+    let met = |inst: &Inst| {
+        let op = func.opcode(*inst).as_machine();
+        op == Some(Op::WARPSYNC_ALL) && func.inst(*inst).guard().is_always()
+    };
+    let before = std::iter::successors(Some(inst), |&at| func.layout.prev_inst(at));
+    let behind = std::iter::successors(Some(inst), |&at| func.layout.next_inst(at));
+    !before.skip(1).any(|at| met(&at)) && behind.skip(1).any(|at| met(&at))
+}
+
+/// Waits before `inst`. All lanes wait together: where they meet behind it, they have to come, so they can meet here.
 fn wait_before(func: &mut Function, inst: Inst, groups: u8) -> Result<(), PhaseError> {
+    if meets_behind(func, inst) {
+        let met = Cursor::before(func, inst)
+            .build(Op::WARPSYNC_ALL)
+            .operand(PhysReg::PT)
+            .finish();
+        met.map_err(|error| broken(func, inst, error))?;
+    }
     let made = Cursor::before(func, inst)
         .build(Op::WARPGROUP_DEPBAR)
         .modifier(name::LE, value::LE)

@@ -38,6 +38,7 @@ use super::refused;
 use crate::module::{BEHIND_CALL, TEXT_START, is_near};
 use crate::phases::slow_path_convention;
 use crate::pipeline::PhaseError;
+use crate::tail::returns;
 use orias_machine::Machine;
 use orias_machine::abi::Convention;
 use orias_ori::builder::Cursor;
@@ -69,6 +70,13 @@ pub(super) fn has_calls(func: &Function) -> bool {
     func.blocks()
         .flat_map(|block| func.block_insts(block))
         .any(|inst| is_call(func, inst))
+}
+
+/// Whether `func` has calls behind which it goes on, or is called itself.
+pub(super) fn has_returning_calls(func: &Function) -> bool {
+    func.blocks()
+        .flat_map(|block| func.block_insts(block))
+        .any(|inst| is_call(func, inst) && returns(func, inst))
 }
 
 /// The convention of `inst`, a call, or the start or a return of a function that is called.

@@ -7,6 +7,7 @@
 //! Cost: O(operands + live pairs of value and block).
 
 use super::calls::{is_call, preserved};
+use super::counts::{Goals, Room};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::Liveness;
 use orias_ori::{Block, Class, Function, Inst, Type, Value};
@@ -60,7 +61,9 @@ impl Known {
 }
 
 struct Walk<'a> {
-    goals: &'a Counts,
+    room: &'a Room,
+    /// How much is there at the point at hand.
+    goals: Counts,
     known: Vec<Known>,
     /// The place of the block at hand.
     block: u32,
@@ -72,13 +75,16 @@ struct Walk<'a> {
 
 impl LastUses {
     /// Walks through `func`, of which every class should fit into its goal.
-    pub(super) fn new(func: &Function, live: &Liveness, goals: [u8; 5]) -> LastUses {
-        let mut goals = goals.map(u32::from);
+    pub(super) fn new(func: &Function, live: &Liveness, goals: impl Into<Goals>) -> LastUses {
+        let goals = goals.into();
+        let room = Room::new(func, goals);
+        let mut goals = goals.most.map(u32::from);
         // Tokens find registers in their own way.
         goals[Class::B as usize] = u32::MAX;
         let types = (0..func.value_count()).map(|number| func.value_type(Value::new(number)));
         let mut walk = Walk {
-            goals: &goals,
+            room: &room,
+            goals,
             known: types.map(Known::new).collect(),
             block: 0,
             counts: Counts::default(),
@@ -118,6 +124,7 @@ impl Walk<'_> {
         self.block += 1;
         self.counts = Counts::default();
         self.fits = true;
+        self.goals[Class::R as usize] = self.room.at_end(block);
         let tokens = self.last_uses.tokens.len();
         self.last_uses.first[block.index()] = self.last_uses.ends.len() as u32;
         for &value in live.live_out(block) {
@@ -145,9 +152,13 @@ impl Walk<'_> {
                     *count -= ended;
                 }
             }
+            if let Some((before, _)) = self.room.changed_by(inst) {
+                self.look();
+                self.goals[Class::R as usize] = before;
+            }
             if is_call(func, inst) {
                 // What lives across has to fit into registers that the call leaves alone.
-                let kept = preserved(func, inst, self.goals);
+                let kept = preserved(func, inst, &self.goals);
                 let counts = self.counts.iter().zip(kept);
                 self.fits &= counts.take(4).all(|(&count, kept)| count <= kept);
             }
@@ -212,7 +223,7 @@ impl Walk<'_> {
     #[inline]
     fn look(&mut self) {
         self.last_uses.pressure = self.last_uses.pressure.max(self.counts[Class::R as usize]);
-        let pairs = self.counts.iter().zip(self.goals);
+        let pairs = self.counts.iter().zip(&self.goals);
         self.fits &= pairs.fold(true, |fit, (count, goal)| fit & (count <= goal));
     }
 }

@@ -41,13 +41,15 @@ use crate::knobs::registry;
 use crate::phases::release_warpgroup_operands;
 use crate::pipeline::{Context, PhaseError};
 use assign::{BlockBoundaries, Edits, Facts, Stop};
-use check::check_allocation;
+use check::{check_allocation, counts_are_kept};
+use counts::{Changing, Goals, Room};
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{DepthFirst, Frequencies, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{
-    AbstractOp, Attributes, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, print_inst,
+    AbstractOp, Attributes, Block, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg,
+    print_inst,
 };
 use orias_sass::{Op, Target};
 use packing::Packing;
@@ -68,12 +70,18 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
     keep_stack_pointer(func);
     calls::enter(func);
-    if counts::largest(func).is_some() {
+    if let Some(entry) = starting_registers(func, context.machine.target) {
         let whole = func.clone();
-        attempt_held(func, files, check)?;
-        let entry = starting_registers(func, context.machine.target);
-        if entry.is_some_and(|entry| counts::fits(func, entry, files)) {
-            return finish(func);
+        match attempt_held(func, files, check) {
+            Ok(()) if counts::fits(func, entry, files) => {
+                if check {
+                    counts_are_kept(func)?;
+                }
+                return finish(func);
+            }
+            // Some code cannot do with what it would have there.
+            Ok(()) | Err(PhaseError::Unsupported(_)) => {}
+            Err(error) => return Err(error),
         }
         *func = whole;
         counts::drop_changes(func)?;
@@ -183,7 +191,16 @@ fn allocate(
     unspilled: &mut Option<Function>,
 ) -> Result<(), Stop> {
     let limits = Class::ALL.map(|class| limit(func, files, class));
-    let goals: [u8; 5] = std::array::from_fn(|class| limits[class].saturating_sub(margin[class]));
+    let entry = starting_registers(func, func.target);
+    let fixed = func.attributes.fixed.iter();
+    let fixed = fixed.filter(|reg| reg.class() == Class::R).count() as u32;
+    let goals = Goals {
+        most: std::array::from_fn(|class| limits[class].saturating_sub(margin[class])),
+        changing: entry.map(|entry| Changing {
+            entry,
+            withheld: files.reserved + fixed + u32::from(margin[Class::R as usize]),
+        }),
+    };
     let Fitting {
         graph,
         live,
@@ -277,6 +294,26 @@ pub(crate) fn limit(func: &Function, files: &RegisterFiles, class: Class) -> u8 
         most = own.count() as u32;
     }
     most as u8
+}
+
+/// By block: how many general registers a kernel may use there at least, if it changes their number.
+pub(crate) fn block_limits(func: &Function) -> Option<Vec<(Block, u32)>> {
+    let files = Machine::of(func.target).registers;
+    let entry = starting_registers(func, func.target)?;
+    let goals = Goals {
+        most: [limit(func, files, Class::R); 5],
+        changing: Some(Changing {
+            entry,
+            withheld: files.reserved,
+        }),
+    };
+    let room = Room::new(func, goals);
+    let blocks = func.blocks();
+    Some(
+        blocks
+            .map(|block| (block, room.least(func, block)))
+            .collect(),
+    )
 }
 
 /// How many registers a thread of a kernel starts with that changes their number: as many as it may, but no more than it ever asks for.

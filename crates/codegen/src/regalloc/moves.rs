@@ -5,8 +5,9 @@
 //!
 //! Liveness is asked for only where registers are exchanged, once for the function, and followed through such blocks: linear.
 
-use super::refused;
+use super::{counts, refused};
 use crate::pipeline::PhaseError;
+use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, RegisterLiveness, RegisterSet, step_back};
 use orias_ori::builder::Cursor;
 use orias_ori::parallel_copy::{Step, sequence, through};
@@ -90,7 +91,7 @@ fn with_spare(steps: &[Step<PhysReg>], spare: PhysReg) -> Vec<Step<PhysReg>> {
 /// Which general registers nobody needs at a place.
 struct FreeRegisters {
     live: RegisterLiveness,
-    /// Registers that the function may write: those it writes elsewhere, and in a kernel those before them.
+    /// Registers that the function may write: those it writes elsewhere, and in a kernel those before them, as far as it has them everywhere.
     own: RegisterSet,
 }
 
@@ -117,6 +118,12 @@ impl FreeRegisters {
         }
         for &fixed in &func.attributes.fixed {
             own.remove(fixed);
+        }
+        if let Some(fewest) = counts::smallest(func) {
+            let reserved = Machine::of(func.target).registers.reserved;
+            let missing = fewest.saturating_sub(reserved)..u32::from(Class::R.count());
+            let missing = missing.filter_map(|unit| PhysReg::new(Class::R, unit as u8));
+            missing.for_each(|reg| own.remove(reg));
         }
         FreeRegisters {
             live: RegisterLiveness::new(func, &flow, &walk),

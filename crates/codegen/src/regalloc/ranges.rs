@@ -14,7 +14,7 @@ use super::last_uses::LastUses;
 use cranelift_entity::EntityRef;
 use orias_machine::abi::Convention;
 use orias_ori::analysis::{Csr, Liveness};
-use orias_ori::{AbstractOp, Block, Function, Opcode, Value};
+use orias_ori::{AbstractOp, Block, Function, Inst, Opcode, Value};
 
 /// Points from `start` to `end`, both included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,8 +32,8 @@ pub(super) struct Ranges {
     pub(super) calls: Vec<(u32, Convention)>,
     /// The points of each block.
     pub(super) blocks: Vec<(Block, Run)>,
-    /// Where the number of registers changes: the point at which the instruction reads, and the number behind it.
-    pub(super) counts: Vec<(u32, u32)>,
+    /// Where the number of registers changes: the point at which the instruction reads.
+    pub(super) counts: Vec<(u32, Inst)>,
 }
 
 const CLOSED: u32 = u32::MAX;
@@ -95,7 +95,7 @@ impl Ranges {
             for (index, inst) in func.block_insts(block).enumerate() {
                 let ending = last_uses.at(block, count - 1 - index);
                 point += 1;
-                counts.extend(count_set(func, inst).map(|count| (point, count)));
+                counts.extend(count_set(func, inst).map(|_| (point, inst)));
                 for &value in ending.read {
                     walk.close(value, point);
                 }

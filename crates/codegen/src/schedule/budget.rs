@@ -12,8 +12,9 @@
 //! already did.
 
 use crate::regalloc;
+use cranelift_entity::SecondaryMap;
 use orias_machine::registers::RegisterFiles;
-use orias_ori::{Class, Function, Reg};
+use orias_ori::{Block, Class, Function, Reg};
 
 /// Threads of a block when the source does not say.
 const THREADS: u32 = 256;
@@ -141,7 +142,20 @@ impl Occupancy {
 /// General registers the function may use, less what alignment wastes and what knob 760 keeps.
 pub fn hard_limit(func: &Function, files: &RegisterFiles, slack: u32) -> u32 {
     let usable = u32::from(regalloc::limit(func, files, Class::R));
+    less_waste(usable, slack)
+}
+
+fn less_waste(usable: u32, slack: u32) -> u32 {
     usable.saturating_sub(usable / 64 + TUPLES + slack)
+}
+
+/// The same for each block of a kernel that changes its number of registers.
+pub fn block_limits(func: &Function, slack: u32) -> Option<SecondaryMap<Block, i32>> {
+    let mut limits = SecondaryMap::with_default(i32::MAX);
+    for (block, usable) in regalloc::block_limits(func)? {
+        limits[block] = less_waste(usable, slack) as i32;
+    }
+    Some(limits)
 }
 
 /// Registers that aligned tuples may leave unused.

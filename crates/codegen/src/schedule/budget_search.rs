@@ -39,7 +39,9 @@ impl Scheduler<'_> {
         for candidates in movable.iter_mut() {
             let now = candidates.choices[0].registers();
             // Below what costs nothing, and below what blocks need that keep their order, there is nothing to reduce.
-            let crowded = (now > reduce || now > self.occupancy.free().max(fixed_peak))
+            let crowded = (now > reduce
+                || now > self.occupancy.free().max(fixed_peak)
+                || now > self.hard_in(candidates.graph.block))
                 && self.options.asked == Asked::Cascade;
             if crowded && self.options.runs(Mode::ReduceReg, candidates.graph.block) {
                 self.try_mode(candidates, Mode::ReduceReg, budget::tightened(now));

@@ -36,6 +36,7 @@ use super::trial;
 use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
+use cranelift_entity::SecondaryMap;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{Frequencies, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Value};
@@ -185,6 +186,8 @@ pub(super) struct Scheduler<'a> {
     pub(super) occupancy: Occupancy,
     /// General registers no order may exceed, unless the one before did.
     pub(super) hard: i32,
+    /// The same by block, where the number of registers changes.
+    pub(super) own: Option<SecondaryMap<Block, i32>>,
     /// Warps that take turns on a scheduler, as a guess.
     pub(super) sharing: u32,
     /// General registers that calls need, whatever the order.
@@ -207,8 +210,10 @@ fn find_orders(
     let options = Options::new(func, context)?;
     let files = context.machine.registers;
     let hard = budget::hard_limit(func, files, options.careful_slack()) as i32;
+    let own = budget::block_limits(func, options.careful_slack());
     let mut scheduler = Scheduler {
         func,
+        own,
         options,
         files,
         occupancy: Occupancy::new(func, files),
@@ -513,6 +518,7 @@ impl Scheduler<'_> {
 
     /// Adds the orders that the modes find within `budget`.
     pub(super) fn fill(&self, candidates: &mut Candidates, budget: i32) {
+        let budget = budget.min(self.hard_in(candidates.graph.block));
         // What the cascade names is asked once: under the largest budget.
         let first = candidates
             .choices
@@ -592,11 +598,18 @@ impl Scheduler<'_> {
         }
     }
 
+    /// General registers no order of `block` may exceed, unless the one before did.
+    pub(super) fn hard_in(&self, block: Block) -> i32 {
+        let own = self.own.as_ref().map_or(i32::MAX, |own| own[block]);
+        self.hard.min(own)
+    }
+
     fn decide(&self, candidates: &Candidates, budget: i32, plan: &mut Plan) {
         let func = self.func;
         let had = &candidates.choices[0];
-        let mut chosen = cheapest(self.files, &candidates.choices, budget);
-        if chosen.registers() > self.hard {
+        let hard = self.hard_in(candidates.graph.block);
+        let mut chosen = cheapest(self.files, &candidates.choices, budget.min(hard));
+        if chosen.registers() > hard {
             // Alignment may need what is left.
             chosen = had;
         }

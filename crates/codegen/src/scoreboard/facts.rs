@@ -193,6 +193,9 @@ impl Code {
                 if op == Op::WARPGROUP_ARRIVE {
                     code.hand_over(func, inst)?;
                 }
+                if op == Op::USETMAXREG_DEALLOC {
+                    code.give_back(func, inst);
+                }
             }
             code.blocks.push(BlockCode {
                 range: start..code.facts.len(),
@@ -416,6 +419,26 @@ impl Code {
             fact.reads.end = self.reads.len() as u32;
         }
         Ok(())
+    }
+
+    /// USETMAXREG.DEALLOC, which has been added last, gives registers to others: whatever is in flight for them must be over by then. (ptxas waits there, too.)
+    fn give_back(&mut self, func: &Function, inst: Inst) {
+        let Some(Operand::Imm(left)) = func.operands(inst).first() else {
+            return;
+        };
+        let registers = (0..=u8::MAX).map(|index| Register::new(RegisterClass::R, index));
+        for register in registers.filter(|it| it.exists() && !it.is_constant()) {
+            if u64::from(register.index) >= left.bits() {
+                self.reads.push(Read {
+                    place: place(register),
+                    used: None,
+                    takes_over: true,
+                });
+            }
+        }
+        if let Some(fact) = self.facts.last_mut() {
+            fact.reads.end = self.reads.len() as u32;
+        }
     }
 
     fn find_predecessors(&mut self) {

@@ -27,7 +27,7 @@ pub(super) const TABLE: Table = &[
     (Op::PREEXIT, nothing),
     (Op::ACQBULK, nothing),
     (Op::PMTRIG, nothing),
-    (Op::USETMAXREG_DEALLOC, nothing),
+    (Op::USETMAXREG_DEALLOC, give_registers_back),
     (Op::USETMAXREG_TRY_ALLOC, take_registers),
     (Op::SYNCS_EXCH, exchange),
     (Op::SYNCS_CCTL, nothing),
@@ -59,6 +59,25 @@ fn wait_for_groups(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 /// There are always enough registers here.
+/// What is in registers that were given back: others write there.
+const SOMEBODY_ELSES: u32 = 0x7fba_dbad;
+
+fn give_registers_back(reader: &Reader<'_>) -> Result<Action, Lack> {
+    let left = reader.immediate(slot::B)? as usize;
+    Ok(Box::new(move |core| {
+        let registers = &mut core.warp.registers;
+        for lost in registers.r.iter_mut().skip(left) {
+            lost.fill(SOMEBODY_ELSES);
+        }
+        registers
+            .written
+            .iter_mut()
+            .skip(left)
+            .for_each(|it| *it = 0);
+        Ok(())
+    }))
+}
+
 fn take_registers(reader: &Reader<'_>) -> Result<Action, Lack> {
     let p = reader.target(slot::P)?;
     Ok(Box::new(move |core| {

@@ -26,6 +26,9 @@ pub(super) struct Signature {
     pub no_return: bool,
 }
 
+/// What the driver ends the kernel in, though CUDA's headers do not declare it so.
+const ENDS_THE_KERNEL: &str = "__assertfail";
+
 pub(super) fn never_returns(directives: &[ast::FunctionDirective]) -> bool {
     let mut directives = directives.iter();
     directives.any(|it| it.kind == FunctionDirectiveKind::NoReturn)
@@ -52,7 +55,8 @@ impl<'m> Body<'m, '_> {
         let function = self.module.function(callee);
         let name = self.module.name(function.name);
         let size = |id: &VariableId| self.module.variable(*id).bytes() as u32;
-        let signature = self.signature(callee);
+        let mut signature = self.signature(callee);
+        signature.no_return |= name == ENDS_THE_KERNEL;
         let record = Extern {
             name: name.to_owned(),
             parameters: function.parameters.iter().map(size).collect(),

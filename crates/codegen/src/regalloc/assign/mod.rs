@@ -21,6 +21,7 @@
 //!
 //! Cost: one pass; for each result at most one look at each register of its file, and for each of its runs a logarithm of the number of points.
 
+mod boundaries;
 mod call;
 mod edits;
 mod placement;
@@ -30,20 +31,22 @@ mod tuples;
 use super::calls::{is_call, places};
 use super::coalesce::{Classes, Place};
 use super::contents::Contents;
-use super::counts;
+use super::counts::{self, Changing, Goals, Room};
 use super::file::{File, Units, insert};
 use super::last_uses::{Kills, LastUses};
 use super::ranges::Ranges;
 use super::starting_registers;
 use crate::pipeline::PhaseError;
+pub(super) use boundaries::BlockBoundaries;
+use boundaries::Lists;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 pub(super) use edits::Edits;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Edge, Function, Inst, Opcode, Operand, PhysReg, Reg,
-    Type, Value, print_inst,
+    AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, PhysReg, Reg, Type,
+    Value, print_inst,
 };
 use reservations::Reservations;
 use rustc_hash::FxHashMap;
@@ -67,64 +70,6 @@ impl From<PhaseError> for Stop {
 
 /// Stands for the register of a value whose contents do not matter. No file has so many.
 pub(super) const NOWHERE: u8 = u8::MAX;
-
-/// Where values lie at the borders of blocks.
-#[derive(Debug)]
-pub(super) struct BlockBoundaries {
-    /// Beside the values live at the starts of blocks: where each lies.
-    pub(super) entry: Vec<u8>,
-    /// Beside the values live at the ends of blocks.
-    pub(super) exit: Vec<u8>,
-    /// Where parameters lie at the starts of blocks.
-    pub(super) params: Lists,
-    /// Where the arguments of all edges lie at the ends of blocks.
-    pub(super) args: Lists,
-    /// By block: the one that left all live values where this one has them.
-    pub(super) follows: Vec<PackedOption<Block>>,
-    /// How many general registers are used, from the first to the highest.
-    pub(super) named: u8,
-}
-
-/// A list of places for each block.
-#[derive(Debug)]
-pub(super) struct Lists {
-    start: Vec<u32>,
-    places: Vec<u8>,
-}
-
-impl Lists {
-    fn new(blocks: usize) -> Lists {
-        Lists {
-            start: vec![0; blocks],
-            places: Vec::new(),
-        }
-    }
-
-    /// The places of `block`, and of those that came after it.
-    pub(super) fn of(&self, block: Block) -> &[u8] {
-        &self.places[self.start[block.index()] as usize..]
-    }
-
-    fn begin(&mut self, block: Block) {
-        self.start[block.index()] = self.places.len() as u32;
-    }
-}
-
-impl BlockBoundaries {
-    /// By edge that leaves `block`: where its arguments lie.
-    pub(super) fn args<'a>(
-        &'a self,
-        func: &'a Function,
-        block: Block,
-    ) -> impl Iterator<Item = (Edge, &'a [u8])> + 'a {
-        let mut rest = self.args.of(block);
-        func.successor_edges(block).iter().map(move |&edge| {
-            let (places, others) = rest.split_at(func.edge_args(edge).len());
-            rest = others;
-            (edge, places)
-        })
-    }
-}
 
 /// Registers for one class.
 #[derive(Clone, Copy, Debug)]
@@ -222,15 +167,20 @@ fn scan(
     };
     let machine = Machine::of(func.target);
     let mut reservations = Reservations::new(&files, ranges);
-    let mut for_few = Vec::new();
-    if let Some(entry) = starting_registers(func, func.target)
-        && let Some(largest) = counts::largest(func)
-    {
-        let counts = counts::at_entries(func, entry);
-        reservations.book_missing(&counts, machine.registers.reserved);
-        for_few = counts::values_for_few(func, live, &counts, largest);
-    }
+    let room = Room::new(
+        func,
+        Goals {
+            most: budgets.map(|budget| budget.usable),
+            changing: starting_registers(func, func.target).map(|entry| Changing {
+                entry,
+                withheld: machine.registers.reserved,
+            }),
+        },
+    );
+    reservations.book_missing(&room);
+    let for_few = counts::values_for_few(func, live, &room);
     let mut scan = Scan {
+        room,
         reservations,
         wide: Units::default(),
         wanted: wanted_places(func)?,
@@ -336,6 +286,8 @@ struct Scan<'a> {
     last_uses: &'a LastUses,
     edits: Edits,
     classes: Classes,
+    /// How many general registers there are where.
+    room: Room,
     reservations: Reservations,
     /// General registers that classes of wide tuples are promised.
     wide: Units,
@@ -387,6 +339,7 @@ impl<'a> Scan<'a> {
         for file in &mut self.files {
             file.clear();
         }
+        self.files[Class::R as usize].usable = self.room.at_start(block) as u8;
         self.enter(block)?;
         self.visited[block.index()] = true;
         let mut insts = std::mem::take(&mut self.insts);
@@ -455,6 +408,7 @@ impl<'a> Scan<'a> {
         let func = self.func;
         let params = func.block_params(block);
         let mut turn = Turn::default();
+        self.keep_within(&mut turn)?;
         let mut later: SmallVec<[(Value, Option<u8>); 4]> = SmallVec::new();
         for (index, &param) in params.iter().enumerate() {
             if self.ty(param).class() == Class::B {
@@ -605,6 +559,10 @@ impl<'a> Scan<'a> {
 
     fn machine(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         let mut turn = self.turn(ending.read);
+        if let Some((_, behind)) = self.room.changed_by(inst) {
+            self.files[Class::R as usize].usable = behind as u8;
+            self.keep_within(&mut turn)?;
+        }
         let mut results: SmallVec<[Value; 4]> = SmallVec::new();
         self.func
             .for_each_def(inst, |reg| results.extend(reg.value()));

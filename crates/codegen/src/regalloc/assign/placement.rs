@@ -15,6 +15,7 @@ use super::{Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_ori::{Class, Type, Value};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Tuples of so many registers and more keep others away from where they will lie: memory has none that wide.
 const WIDE: u8 = 8;
@@ -259,27 +260,45 @@ impl Scan<'_> {
         }
         windows.sort_unstable();
         for (_, at) in windows {
-            if self.empty_window(ty, at, avoid, turn) {
+            if self.empty_window(ty.class(), at..at + ty.len(), avoid, turn) {
                 return Ok(at);
             }
         }
         Err(Stop::Full(ty.class()))
     }
 
-    /// Moves everything out of the registers of `ty` from `at` on, or nothing.
-    fn empty_window(&mut self, ty: Type, at: u8, avoid: &Units, turn: &mut Turn<'_>) -> bool {
-        let class = ty.class();
+    /// Moves everything out of general registers that there are no more of.
+    pub(super) fn keep_within(&mut self, turn: &mut Turn<'_>) -> Result<(), Stop> {
+        let file = &self.files[Class::R as usize];
+        let above = file.usable..file.named.max(file.usable);
+        match self.empty_window(Class::R, above, &Units::default(), turn) {
+            true => Ok(()),
+            false => Err(Stop::Full(Class::R)),
+        }
+    }
+
+    /// Moves everything out of the registers of `units`, or nothing.
+    fn empty_window(
+        &mut self,
+        class: Class,
+        units: Range<u8>,
+        avoid: &Units,
+        turn: &mut Turn<'_>,
+    ) -> bool {
         let file = &self.files[class as usize];
         let mut window = Units::default();
-        insert(&mut window, at, ty.len());
+        insert(&mut window, units.start, units.end - units.start);
         // Values that share registers move together.
         let mut bundles: Vec<Bundle> = Vec::new();
-        for unit in at..at + ty.len() {
+        for unit in units {
             for &owner in file.owners(unit) {
                 if !bundles.iter().any(|bundle| bundle.values.contains(&owner)) {
                     bundles.push(self.bundle(class, owner));
                 }
             }
+        }
+        if bundles.is_empty() {
+            return true;
         }
         let taken = turn.taken[class as usize];
         let in_taken =

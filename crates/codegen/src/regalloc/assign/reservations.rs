@@ -1,12 +1,12 @@
 //! Reserving registers for whole live ranges.
 
 use super::super::calls::volatile;
+use super::super::counts::Room;
 use super::super::file::{File, Units, below, either, insert};
 use super::super::ranges::{Ranges, Run};
 use super::super::timeline::Timeline;
 use super::Scan;
-use cranelift_entity::SecondaryMap;
-use orias_ori::{Block, Class, Value};
+use orias_ori::{Class, Value};
 
 /// The timelines of all files.
 pub(super) struct Reservations {
@@ -51,19 +51,21 @@ impl Reservations {
         reservations
     }
 
-    /// Books what a warp does not have where it has fewer registers than elsewhere: `counts` says how many it has where blocks start, of which `reserved` are not the
-    /// program's.
-    pub(super) fn book_missing(&mut self, counts: &SecondaryMap<Block, u32>, reserved: u32) {
+    /// Books what a warp does not have where it has fewer registers than elsewhere.
+    pub(super) fn book_missing(&mut self, room: &Room) {
         let changes = std::mem::take(&mut self.ranges.counts);
+        if changes.is_empty() {
+            return;
+        }
         let mut changes = changes.into_iter().peekable();
         for index in 0..self.ranges.blocks.len() {
             let (block, whole) = self.ranges.blocks[index];
-            let (mut start, mut count) = (whole.start, counts[block]);
-            while let Some((point, next)) = changes.next_if(|(point, _)| *point <= whole.end) {
-                self.book_above(count.saturating_sub(reserved), start, point);
-                (start, count) = (point + 1, next);
+            let (mut start, mut usable) = (whole.start, room.at_start(block));
+            while let Some((point, inst)) = changes.next_if(|(point, _)| *point <= whole.end) {
+                self.book_above(usable, start, point);
+                (start, usable) = (point + 1, room.changed_by(inst).map_or(usable, |it| it.1));
             }
-            self.book_above(count.saturating_sub(reserved), start, whole.end);
+            self.book_above(usable, start, whole.end);
         }
     }
 

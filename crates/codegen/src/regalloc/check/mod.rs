@@ -10,10 +10,15 @@
 //! two instructions without inputs that compute the same thing define the same name. An instruction with one input that is
 //! run again defines the names that the original makes of what it reads now.
 //!
+//! Where the kernel gives registers back, their names are lost, and nobody names one that its warp may not have ([`counts`], asked where the counts stay).
+//!
 //! **Algorithm.** Forward dataflow over sets that only shrink, blocks in reverse postorder until nothing changes.
 
+mod counts;
 mod naming;
 mod uniform;
+
+pub(super) use counts::are_kept as counts_are_kept;
 
 use super::calls::{self, is_call};
 use crate::pipeline::PhaseError;
@@ -512,6 +517,12 @@ impl Checker<'_> {
         }
         if is_call(after, inst) {
             self.called(state, inst)?;
+        }
+        if let Some(first) = counts::lost(after, inst) {
+            state.held.retain(|place, _| match *place {
+                Place::Register(Class::R, unit) => u32::from(unit) < first,
+                Place::Register(..) | Place::Frame(_) => true,
+            });
         }
         let mut defined: Vec<(Value, PhysReg)> = Vec::new();
         for (one, other) in before

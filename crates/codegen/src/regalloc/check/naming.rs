@@ -5,7 +5,7 @@ use cranelift_entity::EntityRef;
 use orias_ori::{
     AbstractOp, Function, Inst, Opcode, Operand, Operation, PhysReg, Reg, RegKind, Value, ValueDef,
 };
-use orias_sass as sass;
+use orias_sass::{self as sass, Op};
 use rustc_hash::FxHashMap;
 
 /// The name of each register of each value; none for contents nobody defined.
@@ -73,10 +73,18 @@ impl Naming {
             return false;
         };
         let row = op.row();
+        let fixed = |operand: &Operand| match operand {
+            Operand::Special(number) => sass::special::is_fixed(*number),
+            _ => false,
+        };
+        let same = match op {
+            Op::S2R | Op::S2UR => func.operands(inst).iter().any(fixed),
+            _ => row.effects.is_empty(),
+        };
         func.inst(inst).guard().is_always()
             && func.uses(inst).next().is_none()
             && func.value_defs(inst).count() == 1
-            && row.effects.is_empty()
+            && same
             && row
                 .memory
                 .iter()

@@ -2,7 +2,7 @@
 //! warp, and lanes in another arm of a branch write it, too.
 
 use crate::pipeline::PhaseError;
-use cranelift_entity::EntitySet;
+use cranelift_entity::{EntityRef, EntitySet};
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest, RegisterSet};
 use orias_ori::{AbstractOp, Block, Class, Function, Opcode, Value, ValueDef, print_inst};
 
@@ -32,15 +32,27 @@ pub(super) fn keeps_what_others_read(
     let mut carried = RegisterSet::default();
     let mut carrying: EntitySet<Value> = EntitySet::new();
     for block in before.blocks() {
-        for inst in remaining(block) {
-            for (was, is) in before.uses(inst).zip(after.uses(inst)) {
-                if let (Some(value), Some(register)) = (was.value(), is.phys())
-                    && of_warps(register.class())
-                    && comes_from_elsewhere(value, block)
-                {
-                    carried.insert(register);
-                    carrying.insert(value);
+        // What was brought back or made again in the block comes from nowhere else.
+        let mut own = RegisterSet::default();
+        for inst in after.block_insts(block) {
+            if inst.index() < before.inst_count() {
+                for (was, is) in before.uses(inst).zip(after.uses(inst)) {
+                    if let (Some(value), Some(register)) = (was.value(), is.phys())
+                        && of_warps(register.class())
+                        && !register.units().all(|unit| own.intersects(unit))
+                        && comes_from_elsewhere(value, block)
+                    {
+                        carried.insert(register);
+                        carrying.insert(value);
+                    }
                 }
+            }
+            if after.inst(inst).guard().is_always() {
+                after.for_each_def(inst, |reg| {
+                    if let Some(register) = reg.phys() {
+                        own.insert(register);
+                    }
+                });
             }
         }
     }

@@ -5,6 +5,7 @@
 //! within a block, and what is chosen at one point helps at all points above.
 
 use super::super::calls::{is_call, preserved};
+use super::super::counts::{Goals, Room};
 use super::staying::staying;
 use super::{can_repeat, derive, is_memory_parameter};
 use cranelift_entity::{EntityRef, EntitySet};
@@ -92,6 +93,8 @@ pub(super) struct Look<'a> {
     func: &'a Function,
     /// Values that must not be spilled.
     short: &'a [bool],
+    room: Room,
+    /// How much is there at the point at hand.
     goals: Counts,
     graph: &'a FlowGraph,
     chains: &'a OnceCell<DefUse>,
@@ -122,7 +125,7 @@ impl<'a> Look<'a> {
         graph: &'a FlowGraph,
         chains: &'a OnceCell<DefUse>,
         short: &'a [bool],
-        goals: [u8; 5],
+        goals: Goals,
     ) -> Look<'a> {
         let mut values = Vec::with_capacity(func.value_count());
         let mut weights = Vec::with_capacity(func.value_count());
@@ -143,7 +146,8 @@ impl<'a> Look<'a> {
         Look {
             func,
             short,
-            goals: SPILLED.map(|class| u32::from(goals[class as usize])),
+            room: Room::new(func, goals),
+            goals: SPILLED.map(|class| u32::from(goals.most[class as usize])),
             graph,
             chains,
             cost: Vec::new(),
@@ -294,6 +298,7 @@ impl<'a> Look<'a> {
     /// Looks at the start of `block`, before any body: which parameters are passed in memory decides what edges need.
     pub(super) fn entry(&mut self, block: Block, live_in: &'a [Value]) {
         let func = self.func;
+        self.goals[Class::R as usize] = self.room.at_start(block);
         let params = func.block_params(block);
         // Most blocks have room for all: counting them is enough to know.
         let mut count = Counts::default();
@@ -388,6 +393,7 @@ impl<'a> Look<'a> {
 
     /// Looks at every point inside `block`.
     pub(super) fn block(&mut self, block: Block, live_out: &'a [Value]) {
+        self.goals[Class::R as usize] = self.room.at_end(block);
         self.begin_all(live_out);
         let (mut results, mut reads) = (Values::new(), Values::new());
         for at in self.func.block_insts(block).rev() {
@@ -413,6 +419,9 @@ impl<'a> Look<'a> {
             self.make_fit(&results);
             for &value in &results {
                 self.end(value);
+            }
+            if let Some((before, _)) = self.room.changed_by(at) {
+                self.goals[Class::R as usize] = before;
             }
             if is_call(self.func, at) {
                 self.make_fit_across(at);

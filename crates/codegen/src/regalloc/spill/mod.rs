@@ -37,7 +37,8 @@ mod split;
 mod staying;
 
 use super::assign::Stop;
-use super::calls::has_calls;
+use super::calls::has_returning_calls;
+use super::counts::Goals;
 use super::last_uses::LastUses;
 use super::refused;
 use crate::pipeline::PhaseError;
@@ -51,7 +52,9 @@ use orias_ori::{
     AbstractMods, AbstractOp, Address, Class, Effects, Function, Inst, Opcode, Operand, PhysReg,
     Reg, SourceMods, Type, Value, ValueDef,
 };
-use orias_sass::{self as sass, Op, ValueName, modifier_names as name, modifier_values as value};
+use orias_sass::{
+    self as sass, Op, ValueName, modifier_names as name, modifier_values as value, special,
+};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
@@ -71,7 +74,7 @@ pub(super) struct Fitting {
 /// a while ([`split`]).
 pub(super) fn fit(
     func: &mut Function,
-    goals: [u8; 5],
+    goals: Goals,
     before: &mut Option<Function>,
 ) -> Result<Fitting, Stop> {
     let mut changed = None;
@@ -80,7 +83,7 @@ pub(super) fn fit(
         return whole;
     };
     let mut parts = original.clone();
-    if !has_calls(&original)
+    if !has_returning_calls(&original)
         && let Ok(fitting) = spill_parts(&mut parts, goals)
         && (whole.is_err() || accesses(&parts) <= accesses(func))
     {
@@ -93,10 +96,8 @@ pub(super) fn fit(
 }
 
 /// Spills with live ranges of general registers split; what is too much even so, and what other classes need, goes as a whole.
-fn spill_parts(func: &mut Function, goals: [u8; 5]) -> Result<Fitting, Stop> {
-    let mut others = goals;
-    others[Class::R as usize] = u8::MAX;
-    spill_whole(func, others, &mut None)?;
+fn spill_parts(func: &mut Function, goals: Goals) -> Result<Fitting, Stop> {
+    spill_whole(func, goals.without_general(), &mut None)?;
     split::split(func, goals)?;
     spill_whole(func, goals, &mut None)
 }
@@ -123,7 +124,7 @@ pub(super) fn accesses(func: &Function) -> f64 {
 /// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
 fn spill_whole(
     func: &mut Function,
-    goals: [u8; 5],
+    goals: Goals,
     before: &mut Option<Function>,
 ) -> Result<Fitting, Stop> {
     let mut short = vec![false; func.value_count()];
@@ -153,7 +154,7 @@ fn spill_whole(
         if let Some(class) = look.stuck {
             if class == Class::P {
                 before.get_or_insert_with(|| func.clone());
-                if params::widen_predicates(func, &graph, goals[class as usize])? {
+                if params::widen_predicates(func, &graph, goals.most[class as usize])? {
                     short.resize(func.value_count(), false);
                     continue;
                 }
@@ -161,7 +162,7 @@ fn spill_whole(
             return Err(Stop::Error(PhaseError::Unsupported(format!(
                 "an instruction that needs more {} registers than the {} there are",
                 class.name(),
-                goals[class as usize]
+                goals.most[class as usize]
             ))));
         }
         let chosen = look.chosen;
@@ -236,11 +237,22 @@ fn only_computes(func: &Function, inst: Inst) -> bool {
         .iter()
         .all(|memory| matches!(memory.space, sass::Space::Constant) && !memory.writes);
     constant
-        && (effects == Effects::NONE || effects == Effects::READS)
+        && (effects == Effects::NONE
+            || effects == Effects::READS
+            || reads_what_is_fixed(func, inst))
         && func.inst(inst).guard().is_always()
         && !func.is_named(inst)
         && func.value_defs(inst).count() == 1
         && func.implicit_defs(inst).is_empty()
+}
+
+/// Whether `inst` reads a special register that never changes.
+fn reads_what_is_fixed(func: &Function, inst: Inst) -> bool {
+    let op = func.opcode(inst).as_machine();
+    let operands = func.operands(inst);
+    let fixed =
+        |operand: &Operand| matches!(operand, Operand::Special(it) if special::is_fixed(*it));
+    matches!(op, Some(Op::S2R | Op::S2UR)) && operands.iter().any(fixed)
 }
 
 /// Where a spilled value is.

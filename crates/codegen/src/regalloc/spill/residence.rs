@@ -11,6 +11,7 @@
 //!
 //! Cost: O(operands + live pairs of value and block), and for each value that leaves, a look at all that are there.
 
+use super::super::counts::Room;
 use super::can_repeat;
 use super::distances::{Distances, EXIT, NEVER, for_each_read};
 use super::staying::staying;
@@ -49,6 +50,8 @@ pub(super) struct Facts<'a> {
 struct Walk<'a> {
     facts: &'a Facts<'a>,
     distances: &'a Distances,
+    rooms: &'a Room,
+    /// How many registers there are at the point at hand.
     room: u32,
     /// By value.
     weights: Vec<u32>,
@@ -63,8 +66,8 @@ struct Walk<'a> {
     found: Residence,
 }
 
-/// Decides who is where with `room` general registers.
-pub(super) fn decide(facts: &Facts<'_>, room: u32) -> Residence {
+/// Decides who is where with as many general registers as `rooms` has.
+pub(super) fn decide(facts: &Facts<'_>, rooms: &Room) -> Residence {
     let &Facts {
         func,
         graph,
@@ -89,7 +92,8 @@ pub(super) fn decide(facts: &Facts<'_>, room: u32) -> Residence {
     let mut walk = Walk {
         facts,
         distances: &distances,
-        room,
+        rooms,
+        room: 0,
         weights,
         cheap,
         staying: staying(func, graph, loops),
@@ -202,22 +206,23 @@ impl Walk<'_> {
                 candidates.push((value, distance));
             }
         });
-        let mut room = self.room;
+        let mut room = self.rooms.at_start(block);
         let preds = graph.preds(block);
         let is_header = loops.headed_by(block);
         let mut ranked: Vec<(u32, u32, Value)> = Vec::new();
         match is_header {
             Some(own) => {
-                let blocks = loops.blocks(own).iter();
-                let peak = blocks.map(|it| peaks[it.index()]).max().unwrap_or(0);
                 // What lives through without being read.
                 let through: u32 = candidates
                     .iter()
                     .filter(|(_, distance)| *distance >= EXIT)
                     .map(|(value, _)| self.weights[value.index()])
                     .sum();
-                let needed = peak.saturating_sub(through);
-                let mut spare = room.saturating_sub(needed);
+                let left = loops.blocks(own).iter().map(|&it| {
+                    let needed = peaks[it.index()].saturating_sub(through);
+                    self.rooms.least(func, it).saturating_sub(needed)
+                });
+                let mut spare = left.min().unwrap_or(room);
                 candidates.sort_unstable_by_key(|&(value, distance)| (distance, value));
                 for (value, distance) in candidates {
                     let weight = self.weights[value.index()];
@@ -290,6 +295,7 @@ impl Walk<'_> {
             loops,
             ..
         } = *self.facts;
+        self.room = self.rooms.at_start(block);
         // When what each instruction reads is read again, backwards.
         let insts: Vec<Inst> = func.block_insts(block).collect();
         let count = insts.len() as u32;
@@ -370,6 +376,9 @@ impl Walk<'_> {
                     results.push(value);
                 }
             });
+            if let Some((_, behind)) = self.rooms.changed_by(inst) {
+                self.room = behind;
+            }
             let more = results.iter().map(|it| self.weights[it.index()]).sum();
             self.limit(block, at as u32, &[], more);
             for &value in &results {

@@ -13,6 +13,7 @@
 //! Cost: O(operands + live pairs of value and block), the frontiers, and for sharing places a look at those that are there.
 
 use super::super::assign::Stop;
+use super::super::counts::{Goals, Room};
 use super::super::edges::before_end;
 use super::super::last_uses::LastUses;
 use super::super::ranges::{Ranges, Run};
@@ -24,8 +25,8 @@ use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph, Frequencies, Liv
 use orias_ori::{Block, Class, Edge, Function, Inst, Reg, Type, Value, ValueDef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Splits live ranges of general registers until at most `room` are in use at a time, as far as that can be counted before.
-pub(super) fn split(func: &mut Function, goals: [u8; 5]) -> Result<(), Stop> {
+/// Splits live ranges of general registers until no more are in use at a time than there should be, as far as that can be counted before.
+pub(super) fn split(func: &mut Function, goals: Goals) -> Result<(), Stop> {
     let graph = FlowGraph::of(func);
     let live = Liveness::new(func, &graph);
     let walk = DepthFirst::new(&graph);
@@ -41,8 +42,8 @@ pub(super) fn split(func: &mut Function, goals: [u8; 5]) -> Result<(), Stop> {
         loops: &loops,
         live: &live,
     };
-    let room = u32::from(goals[Class::R as usize]);
-    let residence = decide(&facts, room);
+    let room = Room::new(func, goals);
+    let residence = decide(&facts, &room);
     let last_uses = LastUses::new(func, &live, goals);
     let order = walk.postorder().iter().rev().copied();
     let ranges = Ranges::new(func, &live, &last_uses, order);
@@ -79,7 +80,7 @@ struct Crossing {
 
 struct Changes {
     residence: Residence,
-    room: u32,
+    room: Room,
     /// Parameters that are not in registers where they begin, by block.
     in_memory: FxHashMap<Block, Vec<usize>>,
     /// By value that has to be in memory: its place in the frame.
@@ -89,7 +90,7 @@ struct Changes {
 }
 
 impl Changes {
-    fn new(func: &Function, residence: Residence, room: u32) -> Changes {
+    fn new(func: &Function, residence: Residence, room: Room) -> Changes {
         let mut in_memory: FxHashMap<Block, Vec<usize>> = FxHashMap::default();
         for block in func.blocks() {
             let entry = &residence.entry[block.index()];
@@ -164,7 +165,7 @@ impl Changes {
                     edge,
                     loads,
                     passed,
-                    apart: edges.len() > 1 && has_args && words > self.room,
+                    apart: edges.len() > 1 && has_args && words > self.room.at_end(from),
                 });
             }
         }
