@@ -11,7 +11,7 @@
 #   rare        forms of instructions that no compiler made for the others, -O0 and -O3, against ptxas
 #   bulk        a kernel for every form of bulk and tensor copies, -O0 and -O3, against ptxas
 #   matrix      every form of mma, wmma and wgmma at -O0 and -O3 against ptxas
-#   textures    a kernel for every form of texture and surface instructions against ptxas
+#   textures    a kernel for every form of texture and surface instructions against ptxas, and against the interpreter
 #   objects     pairs of objects that call each other, linked in the four mixtures of assemblers at -O0 and -O3
 #   litmus      litmus tests of the memory model at -O0 and -O3
 #   lanes       kernels of lanes that part, wait and meet, 1,000 times each at -O0, -O1 and -O3, against ptxas
@@ -139,7 +139,7 @@ step_matrix() {
 }
 
 step_textures() {
-    step textures 120 "$python" "$bench/textures.py"
+    step textures 300 "$python" "$bench/textures.py"
 }
 
 step_objects() {

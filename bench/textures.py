@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Runs texture and surface instructions as Orias and as ptxas compile them and compares every bit: `bench/textures.py [PART]`.
+"""Runs texture and surface instructions as Orias and as ptxas compile them and compares every bit: `bench/textures.py [--without-gpu] [PART]`.
 
 Each form is a kernel of its own over 256 threads with coordinates inside and outside: textures with three levels of detail and linear filtering,
 surfaces of words, whose contents are compared, too. PART runs the forms that contain it. Handles come from memory and differ between lanes in
-a second round, so that lanes take turns. The last line says how many forms are the same; the exit code is 1 if one differs or is refused.
+a second round, so that lanes take turns. The interpreter runs each form on the same texels, too: what it leaves is compared with the chip's, which tells
+whether the rules of `eval::texture` are the chip's. The last lines say how many forms are the same; the exit code is 1 if one differs between the assemblers or is
+refused. `--without-gpu` compares the interpreter with Orias's code in the emulator instead, at -O0 and -O3; then the exit code is 1 if one differs there.
 
     ORIAS, PTXAS     as for assemblers.py
 """
 
 import ctypes
+import os
 import random
 import struct
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -92,22 +96,33 @@ def copy(driver, array, level_shape, texel, data, back=False):
     return room.raw[: len(data)]
 
 
-def texture(driver, geometry, draw):
+def texels(geometry, seed):
+    """The bytes of each level of a texture of four singles."""
+    width, height, depth, flags = shape(geometry)
+    draw = random.Random(seed)
+    for level in range(LEVELS):
+        size = (width >> level, height >> level, depth if flags else depth >> level)
+        count = 4 * max(size[0], 1) * max(size[1], 1) * max(size[2], 1)
+        yield size, struct.pack(f"{count}f", *(draw.uniform(-4, 4) for _ in range(count)))
+
+
+def texture(driver, geometry, seed):
     """A texture of four singles with levels of detail, of random texels."""
     width, height, depth, flags = shape(geometry)
     array, handle = VOID(), ctypes.c_uint64()
     driver("cuMipmappedArrayCreate", ctypes.byref(array), ctypes.byref(Array3D(width, height, depth, 0x20, 4, flags)), LEVELS)
-    for level in range(LEVELS):
+    for level, (size, data) in enumerate(texels(geometry, seed)):
         part = VOID()
         driver("cuMipmappedArrayGetLevel", ctypes.byref(part), array, level)
-        layers = depth if flags else depth >> level
-        size = (width >> level, height >> level, layers)
-        count = 4 * max(size[0], 1) * max(size[1], 1) * max(size[2], 1)
-        copy(driver, part, size, 16, struct.pack(f"{count}f", *(draw.uniform(-4, 4) for _ in range(count))))
+        copy(driver, part, size, 16, data)
     how = Sampling(filter=1, flags=2, mipmap=1, most=LEVELS - 1.0)
     how.address[:] = [0, 1, 2]
     driver("cuTexObjectCreate", ctypes.byref(handle), ctypes.byref(Resource(type=1, handle=array)), ctypes.byref(how), None)
     return handle.value
+
+
+def surface_texels(count):
+    return random.Random(7).randbytes(count)
 
 
 class Surface:
@@ -124,7 +139,7 @@ class Surface:
         self.handle = handle.value
 
     def fill(self):
-        copy(self.driver, self.array, self.size, 4, random.Random(7).randbytes(self.bytes))
+        copy(self.driver, self.array, self.size, 4, surface_texels(self.bytes))
 
     def contents(self):
         return copy(self.driver, self.array, self.size, 4, bytes(self.bytes), back=True)
@@ -244,13 +259,101 @@ def run(driver, cubin, handles, given, surfaces):
     return [result] + [surface.contents() for surface in surfaces]
 
 
+def sizes(geometry):
+    """The sizes of an image as `orias run` takes them."""
+    width, height, depth, _ = shape(geometry)
+    if "cube" in geometry:
+        return f"{width}" + (f"x{depth // 6}" if geometry == "acube" else "")
+    return "x".join(str(each) for each in (width, height, depth) if each)
+
+
+class Emulated:
+    """Runs a form by `orias run`: in the interpreter, or compiled in the emulator. What it leaves is as `run` has it."""
+
+    def __init__(self, folder, wanted):
+        self.folder = Path(folder)
+        self.bound = {each: self.images(*each) for each in {form[:2] for form in wanted}}
+        self.orias = os.environ.get("ORIAS") or str(assemblers.BENCH.parent / "target/release/orias")
+
+    def images(self, geometry, is_surface):
+        """The arguments that bind the images of a geometry."""
+        if is_surface:
+            count = shape(geometry)
+            texels_file = self.folder / f"{geometry}.surface"
+            texels_file.write_bytes(surface_texels(4 * max(count[0], 1) * max(count[1], 1) * max(count[2], 1)))
+            return [f"surf:{geometry}:u32:{sizes(geometry)}:@{texels_file}"] * 2
+        bound = []
+        for seed in range(3):
+            texels_file = self.folder / f"{geometry}.{seed}.texture"
+            texels_file.write_bytes(b"".join(data for _, data in texels(geometry, seed)))
+            options = f"linear,linear-levels,normalised,wrap+clamp+mirror,levels={LEVELS},range=0..{LEVELS - 1}"
+            bound.append(f"tex:{geometry}:f32x4:{sizes(geometry)}:{options}:@{texels_file}")
+        return bound
+
+    def __call__(self, source, geometry, is_surface, choices, given, options):
+        """Runs a form with the images of these numbers in each thread."""
+        kind = 1 << 63 if is_surface else 1 << 61
+        handles, words, out = (self.folder / f"{source.stem}.{name}" for name in ("handles", "in", "out"))
+        handles.write_bytes(struct.pack(f"{THREADS}Q", *(kind | choice + 1 for choice in choices)))
+        words.write_bytes(given)
+        command = [self.orias, "run", str(source), "--block", str(THREADS), *options]
+        left = [out]
+        command += ["--dump", f"2={out}"]
+        for number, image in enumerate(self.bound[geometry, is_surface]):
+            command += ["--bind", f"i{number}={image}"]
+            if is_surface:
+                left.append(self.folder / f"{source.stem}.{number}")
+                command += ["--dump", f"{3 + number}={left[-1]}"]
+        command += [f"buf:u64:@{handles}", f"buf:u32:@{words}", f"buf:u32:{8 * THREADS}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return (done.stdout + done.stderr).strip()
+        return [each.read_bytes() for each in left]
+
+
+def choices_of(number, is_surface):
+    """Which image each thread takes, in two rounds."""
+    draw = random.Random(1000 + number)
+    return [[0] * THREADS, [draw.randrange(2 if is_surface else 3) for _ in range(THREADS)]]
+
+
+def without_gpu(wanted):
+    """Compares the interpreter with code in the emulator; the exit code."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        emulated = Emulated(folder, wanted)
+
+        def compare(job):
+            number, (geometry, is_surface, instruction, results) = job
+            source = Path(folder, f"{number}.ptx")
+            source.write_text(program(instruction, results))
+            given = inputs(random.Random(number), instruction, geometry)
+            for choices in choices_of(number, is_surface):
+                runs = [emulated(source, geometry, is_surface, choices, given, options) for options in (["--interpret"], ["-O0"], ["-O3"])]
+                for level, left in zip(("", "-O0", "-O3"), runs, strict=True):
+                    if isinstance(left, str):
+                        return f"fails {level}: {instruction}: {left}"
+                    if left != runs[0]:
+                        return f"differs at {level}: {instruction}"
+            return None
+
+        found = [text for text in pool.map(compare, enumerate(wanted)) if text]
+    print("\n".join([*found, f"{len(wanted) - len(found)} of {len(wanted)} forms the same in the interpreter and the emulator"]))
+    return 1 if found else 0
+
+
 def main():
-    part = sys.argv[1] if len(sys.argv) > 1 else ""
+    words = sys.argv[1:]
+    emulator_only = "--without-gpu" in words
+    part = next((word for word in words if word != "--without-gpu"), "")
     wanted = [form for form in forms() if part in form[2]]
+    if emulator_only:
+        sys.exit(without_gpu(wanted))
     driver = Driver()
     textures, surfaces = {}, {}
-    same = refused = differ = 0
+    same = refused = differ = meant = 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(8) as pool:
+        emulated = Emulated(folder, wanted)
+
         def assemble(job):
             number, mode = job
             source = Path(folder, f"{number}.ptx")
@@ -273,17 +376,22 @@ def main():
                 names = [each.handle for each in objects]
             else:
                 objects = []
-                names = textures.setdefault(geometry, None) or [texture(driver, geometry, random.Random(at)) for at in range(3)]
+                names = textures.setdefault(geometry, None) or [texture(driver, geometry, seed) for seed in range(3)]
                 textures[geometry] = names
             given = inputs(draw, instruction, geometry)
-            rounds = [[names[0]] * THREADS, [draw.choice(names) for _ in range(THREADS)]]
-            equal = True
-            for handles in rounds:
+            equal = as_meant = True
+            for choices in choices_of(number, is_surface):
+                handles = [names[choice] for choice in choices]
                 theirs, ours = (run(driver, Path(folder, f"{number}.{mode}"), handles, given, objects) for mode in ("ptxas", "orias"))
                 equal &= theirs == ours
-            same, differ = same + equal, differ + (not equal)
+                source = Path(folder, f"{number}.ptx")
+                as_meant &= theirs == emulated(source, geometry, is_surface, choices, given, ["--interpret"])
+            same, differ, meant = same + equal, differ + (not equal), meant + as_meant
             if not equal:
                 print(f"differs: {instruction}")
+            if not as_meant:
+                print(f"other than the interpreter: {instruction}")
+    print(f"{meant} of {len(wanted)} forms as the interpreter has them")
     print(f"{same} of {len(wanted)} forms the same, {differ} differ, {refused} refused")
     sys.exit(1 if differ or refused else 0)
 

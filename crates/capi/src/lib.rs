@@ -19,6 +19,18 @@
 //! [`ffi`] lifts the workspace's `unsafe_code = "deny"`: it reads and writes through pointers that C hands over; it is nothing but that and
 //! calls of a session.
 
+// No input may panic (CONTRIBUTING.md, Conventions).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 #[allow(
     unsafe_code,
     reason = "C hands over raw pointers, and this is where they are read and written"

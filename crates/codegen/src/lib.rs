@@ -26,6 +26,7 @@ mod places;
 mod policy;
 mod reachability;
 mod regalloc;
+mod register_usage;
 pub mod schedule;
 pub mod scoreboard;
 pub mod select;

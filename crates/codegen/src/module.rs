@@ -3,6 +3,7 @@
 //! Lowering makes it from PTX; later phases change the functions' code and leave the rest alone; the container is built
 //! from what it says about symbols, parameters and launch limits.
 
+use orias_eval::texture::{Record, What};
 use orias_ori::Function;
 use orias_sass::Target;
 
@@ -101,6 +102,8 @@ pub struct Kernel {
     pub dynamic_shared: Option<u32>,
     /// The functions that it and these call, by their names in code.
     pub callees: Vec<String>,
+    /// The functions that became part of it and of these, by their names in the source.
+    pub inlined: Vec<String>,
     /// What debuggers are told of it, if anything.
     pub debug: Option<DebugRecord>,
     /// Strings of `.pragma` on the kernel and in its body.
@@ -282,30 +285,22 @@ impl ReferenceKind {
     /// The bit of a handle's high word that says what it is of.
     pub(crate) const fn tag(self) -> u64 {
         match self {
-            ReferenceKind::Texture => 1 << 29,
-            ReferenceKind::Sampler => 1 << 30,
-            ReferenceKind::Surface => 1 << 31,
+            ReferenceKind::Texture => What::TEXTURE_TAG as u64,
+            ReferenceKind::Sampler => What::SAMPLER_TAG as u64,
+            ReferenceKind::Surface => What::SURFACE_TAG as u64,
         }
     }
 
-    /// The word of the driver's that is the size of its record of one.
-    pub(crate) const fn record_size(self, independent: bool) -> &'static str {
+    /// The driver's record of one.
+    pub(crate) const fn record(self, independent: bool) -> Record {
         match (self, independent) {
-            (ReferenceKind::Texture, false) => RECORD_SIZES[0],
-            (ReferenceKind::Texture, true) => RECORD_SIZES[1],
-            (ReferenceKind::Sampler, _) => RECORD_SIZES[2],
-            (ReferenceKind::Surface, _) => RECORD_SIZES[3],
+            (ReferenceKind::Texture, false) => Record::Unified,
+            (ReferenceKind::Texture, true) => Record::Independent,
+            (ReferenceKind::Sampler, _) => Record::Sampler,
+            (ReferenceKind::Surface, _) => Record::Surface,
         }
     }
 }
-
-/// Words that the driver knows: the sizes of its records of textures, samplers and surfaces.
-pub const RECORD_SIZES: [&str; 4] = [
-    ".nv.unified.texrefDescSize",
-    ".nv.independent.texrefDescSize",
-    ".nv.independent.samplerrefDescSize",
-    ".nv.surfrefDescSize",
-];
 
 /// Where each constant lies in its bank, in the order of `symbols`, and where the last one ends. They share one bank, whether they
 /// have initial values or not.

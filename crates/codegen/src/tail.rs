@@ -18,6 +18,22 @@ pub(crate) fn goes_on_elsewhere(func: &Function, inst: Inst) -> bool {
     matches!(machine_op(func, inst), Some(Op::BSYNC | Op::ENDCOLLECTIVE))
 }
 
+/// Whether lanes may have to wait at `inst` for others of their warp, which run meanwhile.
+pub(crate) fn may_wait_for_lanes(func: &Function, inst: Inst) -> bool {
+    goes_on_elsewhere(func, inst)
+        || matches!(
+            machine_op(func, inst),
+            Some(
+                Op::WARPSYNC
+                    | Op::WARPSYNC_ALL
+                    | Op::WARPSYNC_COLLECTIVE
+                    | Op::WARPSYNC_COLLECTIVE_ALL
+                    | Op::NANOSLEEP
+                    | Op::YIELD
+            )
+        )
+}
+
 /// Whether anything of the function runs behind `call`. Where one comes back to, a block may begin.
 pub(crate) fn returns(func: &Function, call: Inst) -> bool {
     let mut behind = func.layout.next_inst(call);

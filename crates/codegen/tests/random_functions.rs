@@ -18,7 +18,7 @@ fn count_with_effects(function: &Function) -> usize {
 const COPYING: [&str; 3] = ["RotateLoops", "LoopUnrolling", "WarpgroupWaits"];
 
 /// Phases that decide by pressure or size, which they change: a second run may find more to do.
-const UNSETTLED: [&str; 2] = ["HoistInvariants", "LoopUnrolling"];
+const UNSETTLED: [&str; 3] = ["HoistInvariants", "HoistLoads", "LoopUnrolling"];
 
 /// Runs one row on a function of a level it works on.
 fn run_row(row: usize, function: &mut Function) {

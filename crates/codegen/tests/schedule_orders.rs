@@ -2,7 +2,7 @@
 
 use orias_codegen::knobs::Knobs;
 use orias_codegen::pipeline::Context;
-use orias_codegen::schedule::budget::Occupancy;
+use orias_codegen::schedule::budget::{Occupancy, hard_limit};
 use orias_codegen::schedule::build::{Builder, Exits, Fences};
 use orias_codegen::schedule::graph::{Graph, Timeline};
 use orias_codegen::schedule::instructions::{plan, schedule_instructions};
@@ -186,4 +186,178 @@ fn time_grows_with_the_number_of_instructions() {
     let (small, large) = (time(2000), time(16000));
     // Eight times as many instructions; a quadratic scheduler would take 64 times as long.
     assert!(large < small * 32, "{small:?} -> {large:?}");
+}
+
+/// What was tried for the only block of `func`.
+fn tried(func: &Function, opt_level: u8, settings: &[&str]) -> Vec<&'static str> {
+    let mut knobs = Knobs::default();
+    for setting in settings {
+        knobs.set(setting).expect("a knob");
+    }
+    let context = Context {
+        opt_level,
+        ..context(&knobs)
+    };
+    let decided = plan(func, &context).expect("a plan");
+    decided.blocks[0].tried.iter().map(|it| it.0).collect()
+}
+
+#[test]
+fn modes_run_where_their_options_let_them() {
+    let func = chains(8);
+    let reduces = |opt_level, settings: &[&str]| {
+        let settings = [&["SchedReduceIncLimit=0"], settings].concat();
+        tried(&func, opt_level, &settings).contains(&Mode::ReduceReg.name())
+    };
+    assert!(reduces(3, &[]));
+    assert!(!reduces(2, &[]));
+    assert!(!reduces(3, &["ScheduleInstructionsReduceReg=false"]));
+    assert!(!reduces(
+        3,
+        &["ScheduleInstructionsReduceRegNot=WHEN=block:0"]
+    ));
+    assert!(reduces(
+        3,
+        &["ScheduleInstructionsReduceRegNot=WHEN=block:1"]
+    ));
+
+    let func = products();
+    let batches = |settings: &[&str]| tried(&func, 3, settings).contains(&Mode::DynBatch.name());
+    assert!(batches(&[]));
+    assert!(!batches(&["ScheduleInstructionsDynBatch=false"]));
+    assert!(!batches(&["ScheduleInstructionsDynBatchNot=WHEN=block:0"]));
+    assert!(batches(&["ScheduleInstructionsDynBatchNot=WHEN=block:1"]));
+    // ILP has no gate.
+    assert!(tried(&func, 1, &["ScheduleInstructionsDynBatch=false"]).contains(&Mode::Ilp.name()));
+}
+
+/// Two matrix products of loaded operands.
+fn products() -> Function {
+    let text = "entry k machine sm_90a {\nblock0:\n    S2R v0:r, SR_TID.X\n    \
+        LDS.128 v1:rx4, [v0]\n    LDS.64 v2:rx2, [v0+0x10]\n    LDS.128 v3:rx4, [v0+0x20]\n    \
+        HMMA.16816.F32 v4:rx4, v1, v2, v3, UPT\n    LDS.128 v5:rx4, [v0+0x30]\n    \
+        HMMA.16816.F32 v6:rx4, v1, v2, v5, UPT\n    STS.128 [v0+0x40], v4\n    STS.128 [v0+0x50], v6\n    EXIT PT\n}\n";
+    parse_function(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// How many blocks of generated functions get another order from ILP with a knob set.
+fn differs(setting: &str) -> usize {
+    let usual = Knobs::default();
+    let mut other = Knobs::default();
+    other.set(setting).expect("a knob");
+    let size = Size {
+        blocks: 3,
+        insts: 60,
+    };
+    let mut changed = 0;
+    for seed in 0..200 {
+        let func = generate::function(seed, Level::Machine, size);
+        let flow = FlowGraph::of(&func);
+        let live = Liveness::new(&func, &flow);
+        let mut builder = Builder::new(&func, Exits::Values(&live), Fences::none());
+        let mut numbers = Numbering::default();
+        for block in func.blocks() {
+            let graph: Graph = builder.build(block);
+            let timeline = Timeline::new(&graph);
+            let values = BlockValues::new(&func, &graph, &live, &mut numbers);
+            let reference: Vec<u32> = (0..graph.len() as u32).collect();
+            let limits = values.peak(reference.iter().copied());
+            let [before, after] = [&usual, &other].map(|knobs| {
+                let options = Options::new(&func, &context(knobs)).expect("right knobs");
+                let task = Task {
+                    graph: &graph,
+                    timeline: &timeline,
+                    values: &values,
+                    reference: &reference,
+                    known: None,
+                    settings: options.settings(Mode::Ilp, block, false, limits),
+                    carried: &[],
+                };
+                Strategy::Latency.run(&task).map(|found| found.order)
+            });
+            changed += usize::from(before != after);
+        }
+    }
+    changed
+}
+
+#[test]
+fn constant_memory_is_cold_while_the_budget_lasts() {
+    assert_eq!(differs("SchedColdBudget=64"), 0);
+    assert!(differs("SchedColdBudget=0") > 0);
+    // The budget counts down: one cold instruction is told from others, the rest is not.
+    assert!(differs("SchedColdBudget=1") > 0);
+}
+
+#[test]
+fn nothing_passes_the_end_of_a_piece_of_a_large_block() {
+    // Sums that need nothing but the first instruction.
+    let last_first = |count: u32| {
+        let mut text = "entry k machine sm_90a {\nblock0:\n    S2R v0:r, SR_TID.X\n".to_owned();
+        for number in 1..=count {
+            let _ = writeln!(text, "    FADD v{number}:r, v0, 0x3f800000");
+        }
+        text += "    EXIT PT\n}\n";
+        let func = parse_function(&text).unwrap_or_else(|error| panic!("{error}"));
+        let flow = FlowGraph::of(&func);
+        let live = Liveness::new(&func, &flow);
+        let mut builder = Builder::new(&func, Exits::Values(&live), Fences::none());
+        let graph: Graph = builder.build(func.blocks().next().expect("a block"));
+        let rest = (1..graph.len() as u32).filter(|&node| node != count);
+        let order: Vec<u32> = [0, count].into_iter().chain(rest).collect();
+        graph.illegal(&order).is_none()
+    };
+    assert!(last_first(4000));
+    assert!(!last_first(4200));
+}
+
+#[test]
+fn a_large_function_is_scheduled_block_by_block_under_one_budget() {
+    let knobs = Knobs::default();
+    let budget = |count| {
+        let decided = plan(&chains(count), &context(&knobs)).expect("a plan");
+        decided.budget
+    };
+    let files = orias_machine::Machine::of(orias_sass::Target::DEFAULT).registers;
+    let hard = hard_limit(&chains(1), files, 0);
+    assert!(budget(4000) < hard);
+    assert_eq!(budget(4200), hard);
+}
+
+/// A block that adds up `count` words of a list, whose places it computes first and which it loads then.
+fn listed(count: usize) -> Function {
+    let mut text = "entry k machine sm_90a {\nblock0:\n    S2R v0:r, SR_TID.X\n".to_owned();
+    for number in 0..count {
+        let _ = writeln!(
+            text,
+            "    IADD3 v{}:r, PT, PT, v{number}, {}, RZ",
+            number + 1,
+            4 + number % 3
+        );
+    }
+    for number in 0..count {
+        let _ = writeln!(text, "    LDS v{}:r, [v{}]", 1000 + number, number + 1);
+    }
+    let _ = writeln!(text, "    MOV v2000:r, 7, 15");
+    for number in 0..count {
+        let (sum, load) = (2000 + number, 1000 + number);
+        let _ = writeln!(text, "    IMAD v{}:r, v{sum}, v{load}, RZ", sum + 1);
+    }
+    let _ = writeln!(text, "    STS [v0], v{}\n    EXIT PT\n}}", 2000 + count);
+    parse_function(&text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_budget_that_lets_more_warps_run_is_kept() {
+    let knobs = Knobs::default();
+    let func = listed(34);
+    let had = registers(&func);
+    let decided = plan(&func, &context(&knobs)).expect("a plan");
+    let files = orias_machine::Machine::of(orias_sass::Target::DEFAULT).registers;
+    let occupancy = Occupancy::new(&func, files);
+    let below = occupancy
+        .below(had)
+        .expect("more warps with fewer registers");
+    assert!(decided.budget <= below, "{had}: {decided:?}");
+    assert!(decided.needed <= below, "{had}: {decided:?}");
 }

@@ -98,7 +98,7 @@ fn random_functions_are_selected_or_refused_by_name() {
     let mut refused: BTreeMap<String, u32> = BTreeMap::new();
     let mut selected = 0;
     let mut broken = Vec::new();
-    for seed in 0..3000 {
+    for seed in 0..60_000 {
         let size = Size {
             blocks: 1 + seed as usize % 9,
             insts: 3,

@@ -7,6 +7,18 @@
 //!
 //! **Must never know:** what the bytes of a text section mean. It depends on no other room.
 
+// No input may panic (CONTRIBUTING.md, Conventions).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 pub mod attribute;
 pub mod build;
 mod bytes;

@@ -18,4 +18,5 @@ pub mod mufu;
 pub mod number;
 pub mod printf;
 pub mod tensor;
+pub mod texture;
 pub mod warp;

@@ -9,4 +9,5 @@
 pub mod ori;
 pub mod ptx;
 pub mod reduce;
+pub mod relatives;
 pub mod synth;

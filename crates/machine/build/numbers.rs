@@ -31,14 +31,14 @@ fn field(line: &str) -> Result<(&str, String), String> {
     let ranges: Option<Vec<(&str, &str)>> =
         values.iter().map(|value| value.split_once("..")).collect();
     let value = match (values, ranges) {
-        (["none"], _) => "&[]".to_owned(),
+        (["none"], _) => "crate::abi::RegisterSet::of(&[])".to_owned(),
         ([], _) => return Err("no number".to_owned()),
         (_, Some(ranges)) => {
             let ranges: Result<Vec<String>, String> = ranges
                 .into_iter()
                 .map(|(first, last)| Ok(format!("({}, {})", number(first)?, number(last)?)))
                 .collect();
-            format!("&[{}]", ranges?.join(", "))
+            format!("crate::abi::RegisterSet::of(&[{}])", ranges?.join(", "))
         }
         ([value], _) => number(value)?.to_string(),
         (values, _) => {

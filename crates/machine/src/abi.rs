@@ -2,8 +2,43 @@
 
 use orias_sass::RegisterClass;
 
-/// Registers, first and last.
-type Ranges = &'static [(u8, u8)];
+/// A set of registers of one class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterSet([u64; 4]);
+
+impl RegisterSet {
+    const ALL: RegisterSet = RegisterSet([u64::MAX; 4]);
+
+    /// Ranges of registers, each with its first and last.
+    pub(crate) const fn of(ranges: &[(u8, u8)]) -> RegisterSet {
+        let mut words = [0; 4];
+        let mut range = 0;
+        while range < ranges.len() {
+            let (first, last) = ranges[range];
+            let mut index = first as usize;
+            while index <= last as usize {
+                words[index / 64] |= 1 << (index % 64);
+                index += 1;
+            }
+            range += 1;
+        }
+        RegisterSet(words)
+    }
+
+    const fn contains(self, index: u8) -> bool {
+        self.0[index as usize / 64] >> (index % 64) & 1 == 1
+    }
+
+    /// How many registers below `limit` it has.
+    fn count_below(self, limit: u8) -> u32 {
+        let words = self.0.iter().enumerate().map(|(word, bits)| {
+            let here = u32::from(limit).saturating_sub(64 * word as u32);
+            let below = 1_u64.checked_shl(here).map_or(u64::MAX, |end| end - 1);
+            (bits & below).count_ones()
+        });
+        words.sum()
+    }
+}
 
 /// A convention of calls: where things travel, and what a call leaves as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,21 +52,45 @@ pub struct Convention {
     /// The general register in which who is called keeps the predicates, to give them back as they were, if all are to survive.
     pub predicates: Option<u8>,
     /// Registers that survive a call, by class: general, predicates, uniform, uniform predicates, convergence.
-    preserved: [Ranges; 5],
+    preserved: [RegisterSet; 5],
 }
 
 impl Convention {
     /// Whether a call leaves a register as it was.
     #[must_use]
     pub fn is_preserved(&self, class: RegisterClass, index: u8) -> bool {
-        let ranges = match class {
+        self.preserved(class).contains(index)
+    }
+
+    /// How many of the first `limit` registers a call leaves as they were.
+    #[must_use]
+    pub fn preserved_below(&self, class: RegisterClass, limit: u8) -> u32 {
+        self.preserved(class).count_below(limit)
+    }
+
+    /// How long a run of registers among the first `limit` can be at most that begins at a multiple of `align`, all of which a call leaves as they were.
+    #[must_use]
+    pub fn longest_preserved(&self, class: RegisterClass, limit: u8, align: u8) -> u8 {
+        let set = self.preserved(class);
+        let (mut longest, mut run) = (0, 0);
+        for index in 0..limit {
+            run = match set.contains(index) {
+                true if run > 0 || index.is_multiple_of(align) => run + 1,
+                _ => 0,
+            };
+            longest = longest.max(run);
+        }
+        longest
+    }
+
+    fn preserved(&self, class: RegisterClass) -> RegisterSet {
+        match class {
             RegisterClass::R => self.preserved[0],
             RegisterClass::P => self.preserved[1],
             RegisterClass::UR => self.preserved[2],
             RegisterClass::UP => self.preserved[3],
             RegisterClass::B => self.preserved[4],
-        };
-        contains(ranges, index)
+        }
     }
 }
 
@@ -70,14 +129,14 @@ pub struct Abi {
     pub(crate) slow_path_arguments_end: u8,
     pub(crate) slow_path_return_address: u8,
     pub(crate) slow_path_predicates: u8,
-    pub(crate) slow_path_single_preserved: Ranges,
-    pub(crate) slow_path_double_preserved: Ranges,
-    pub(crate) preserved_general: Ranges,
-    pub(crate) saved_general: Ranges,
-    pub(crate) preserved_predicates: Ranges,
-    pub(crate) preserved_uniform: Ranges,
-    pub(crate) preserved_uniform_predicates: Ranges,
-    pub(crate) preserved_convergence: Ranges,
+    pub(crate) slow_path_single_preserved: RegisterSet,
+    pub(crate) slow_path_double_preserved: RegisterSet,
+    pub(crate) preserved_general: RegisterSet,
+    pub(crate) saved_general: RegisterSet,
+    pub(crate) preserved_predicates: RegisterSet,
+    pub(crate) preserved_uniform: RegisterSet,
+    pub(crate) preserved_uniform_predicates: RegisterSet,
+    pub(crate) preserved_convergence: RegisterSet,
 }
 
 impl Abi {
@@ -102,7 +161,6 @@ impl Abi {
     /// How slow paths of single or of double precision are called, which nobody else ever calls.
     #[must_use]
     pub fn slow_paths(&self, double: bool) -> Convention {
-        const ALL: Ranges = &[(0, u8::MAX)];
         Convention {
             first_argument: self.slow_path_first_argument,
             arguments_end: self.slow_path_arguments_end,
@@ -113,10 +171,10 @@ impl Abi {
                     true => self.slow_path_double_preserved,
                     false => self.slow_path_single_preserved,
                 },
-                ALL,
-                ALL,
-                ALL,
-                ALL,
+                RegisterSet::ALL,
+                RegisterSet::ALL,
+                RegisterSet::ALL,
+                RegisterSet::ALL,
             ],
         }
     }
@@ -131,13 +189,24 @@ impl Abi {
     #[must_use]
     pub fn is_saved(&self, class: RegisterClass, index: u8) -> bool {
         match class {
-            RegisterClass::R => contains(self.saved_general, index),
+            RegisterClass::R => self.saved_general.contains(index),
             _ => self.is_preserved(class, index),
         }
     }
 }
 
-fn contains(ranges: Ranges, index: u8) -> bool {
-    let mut ranges = ranges.iter();
-    ranges.any(|(first, last)| (*first..=*last).contains(&index))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_the_registers_of_its_ranges() {
+        let set = RegisterSet::of(&[(1, 1), (60, 66), (252, 255)]);
+        let has: Vec<u8> = (0..=u8::MAX).filter(|&index| set.contains(index)).collect();
+        assert_eq!(has, [1, 60, 61, 62, 63, 64, 65, 66, 252, 253, 254, 255]);
+        for limit in 0..=u8::MAX {
+            let below = has.iter().filter(|&&index| index < limit).count();
+            assert_eq!(set.count_below(limit), below as u32, "{limit}");
+        }
+    }
 }

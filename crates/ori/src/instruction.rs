@@ -96,7 +96,7 @@ impl Operation {
 
 /// One instruction. Its operands lie in the function's pool, four groups in a row: the operation's own (results first in
 /// abstract operations, the row's order in machine operations), the kept values, implicit uses, implicit definitions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct InstData {
     pub(crate) operation: Operation,
     pub(crate) guard: Guard,

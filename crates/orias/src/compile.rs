@@ -264,7 +264,7 @@ fn generate(
         .map_err(|error| vec![error])?;
     counter.ends(Stage::Container);
     let mut report = warnings;
-    let used = usage::usage(&kernels, &functions, target);
+    let used = usage::usage(&module, &kernels, &functions, options, target);
     if options.verbose {
         report.extend(usage::report(
             &module, &kernels, &used, &functions, options, target,

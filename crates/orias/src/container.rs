@@ -15,13 +15,13 @@ use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
 use orias_codegen::{
-    Kernel, LoweredModule, Pointer, RECORD_SIZES, ReferenceKind, SymbolSpace, TEXT_START,
-    constant_places,
+    Kernel, LoweredModule, Pointer, ReferenceKind, SymbolSpace, TEXT_START, constant_places,
 };
 use orias_cubin::attribute::{Attribute, Value, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
 use orias_cubin::elf::relocation as kind;
 use orias_cubin::line::LineRow;
+use orias_eval::texture::Record;
 use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Class, Function, Operand, SymbolPart};
@@ -162,7 +162,7 @@ pub(crate) fn build(
         function.attributes.extend(switches(module, &text));
         let calls = system_calls(text.offsets(|op| op == Op::CALL_ABS));
         function.attributes.extend(calls);
-        for name in RECORD_SIZES {
+        for name in Record::ALL.map(Record::size_name) {
             let known = cubin.driver_words.iter().any(|it| it == name);
             if !known && text.names(name) {
                 cubin.driver_words.push(name.to_owned());
@@ -593,7 +593,7 @@ fn relocate(module: &LoweredModule, relocation: &Relocation) -> Result<CodeReloc
             part: SymbolPart::Low,
             first_bit: 32,
             ..
-        } if RECORD_SIZES.contains(&name) => kind::R_CUDA_ABS32_32,
+        } if Record::is_size_name(name) => kind::R_CUDA_ABS32_32,
         Patch::Address {
             part: SymbolPart::Low,
             first_bit: 32,

@@ -6,6 +6,18 @@
 //!
 //! **Must never know:** how any room does its work: it calls their public functions and reports what they say.
 
+// No input may panic (CONTRIBUTING.md, Conventions).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 mod assemble;
 mod check;
 pub mod command_line;

@@ -30,8 +30,14 @@ pub struct Usage {
     pub time: Duration,
 }
 
-/// What each kernel uses, in the order of the source.
-pub(crate) fn usage(kernels: &[Finished], functions: &[Called], target: Target) -> Vec<Usage> {
+/// What each kernel uses, in the order of the source. Shared memory that an object's kernels have in common is the linker's to count.
+pub(crate) fn usage(
+    module: &LoweredModule,
+    kernels: &[Finished],
+    functions: &[Called],
+    options: &Options,
+    target: Target,
+) -> Vec<Usage> {
     let one = |finished: &Finished| {
         let function = &finished.kernel.code;
         let text = Text::new(finished, functions);
@@ -43,11 +49,25 @@ pub(crate) fn usage(kernels: &[Finished], functions: &[Called], target: Target) 
             stack: function.attributes.local,
             spill_stores,
             spill_loads,
-            shared: function.attributes.shared,
+            shared: match options.relocatable {
+                true => own_shared(module, &function.name),
+                false => function.attributes.shared,
+            },
             time: finished.time,
         }
     };
     kernels.iter().map(one).collect()
+}
+
+/// Bytes of the shared variables that a kernel declares itself.
+fn own_shared(module: &LoweredModule, kernel: &str) -> u32 {
+    let own = module.symbols.iter().filter(|symbol| {
+        symbol.space == SymbolSpace::Shared && symbol.owner.as_deref() == Some(kernel)
+    });
+    let end = own.fold(0, |end: u64, symbol| {
+        end.next_multiple_of(symbol.align.max(1).into()) + symbol.size
+    });
+    u32::try_from(end).unwrap_or(u32::MAX)
 }
 
 /// What there is to say about a module: limits that changed, its global memory, then each kernel, the last one first as ptxas has it.
@@ -92,8 +112,23 @@ pub(crate) fn report(
     }
     for (finished, used) in kernels.iter().zip(usage).rev() {
         lines.extend(kernel(used, target));
-        let called = called_by(finished, functions).into_iter();
-        lines.extend(called.map(|it| properties(it.name(), it.declared.local, &it.function)));
+        let called = called_by(finished, functions);
+        let mut of_functions: Vec<(&str, Diagnostic)> = (called.into_iter())
+            .map(|it| {
+                (
+                    it.name(),
+                    properties(it.name(), it.declared.local, &it.function),
+                )
+            })
+            .collect();
+        // What became part of a kernel has no frame of its own.
+        if !options.relocatable {
+            let inlined = finished.kernel.inlined.iter();
+            of_functions.extend(inlined.map(|name| (name.as_str(), frame(name, 0, 0, 0))));
+            of_functions.sort_by_key(|(name, _)| *name);
+            of_functions.dedup_by_key(|(name, _)| *name);
+        }
+        lines.extend(of_functions.into_iter().map(|(_, line)| line));
     }
     lines
 }

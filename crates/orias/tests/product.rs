@@ -207,6 +207,41 @@ fn the_report_is_in_the_words_and_the_order_of_ptxas() {
     );
 }
 
+/// A function that becomes part of its kernel is in the report, too; an object's kernel counts the shared memory that it declares itself.
+#[test]
+fn the_report_names_inlined_functions_and_counts_shared_memory() {
+    let text = ".version 8.0\n.target sm_90a\n.address_size 64\n.shared .b8 outside[1024];\n\
+        .func (.param .u32 r) inner(.param .u32 a) {\n\
+          .reg .u32 %r; ld.param.u32 %r, [a]; add.u32 %r, %r, 9; st.param.u32 [r], %r; ret; }\n\
+        .func unused() { ret; }\n\
+        .visible .entry k(.param .u64 out) {\n\
+          .reg .u64 %out; .reg .u32 %r; .shared .b8 inside[256];\n\
+          ld.param.u64 %out, [out]; ld.global.u32 %r, [%out];\n\
+          st.shared.u8 [outside], %r; st.shared.u8 [inside], %r;\n\
+          { .param .u32 p; .param .u32 q; st.param.u32 [p], %r; call (q), inner, (p); ld.param.u32 %r, [q]; }\n\
+          st.global.u32 [%out], %r; ret; }\n";
+    let said = |relocatable| {
+        let verbose = Options {
+            verbose: true,
+            relocatable,
+            ..options()
+        };
+        messages(text, &verbose)
+    };
+    let whole = said(false);
+    let properties = |name: &str| {
+        format!(
+            "ptxas info    : Function properties for {name}\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"
+        )
+    };
+    assert_eq!(whole.last(), Some(&properties("inner")));
+    assert!(!whole.contains(&properties("unused")));
+    let ends = |lines: &[String], end: &str| lines.iter().any(|line| line.ends_with(end));
+    assert!(ends(&whole, ", 1280 bytes smem"), "{whole:?}");
+    let object = said(true);
+    assert!(ends(&object, ", 256 bytes smem"), "{object:?}");
+}
+
 /// The disassembly of all code.
 fn code(bytes: &[u8]) -> String {
     let cubin = Cubin::read(bytes).expect("a cubin");
@@ -499,4 +534,18 @@ fn kernels_open_with_the_stack_pointer() {
             "{code}"
         );
     }
+}
+
+/// An array in shared memory that another module should have is this one's; an open one is the launch's.
+#[test]
+fn an_extern_of_shared_memory_with_a_size_is_warned_of() {
+    let text = ".version 8.0\n.target sm_90a\n.address_size 64\n\
+        .extern .shared .align 16 .b8 sized[64];\n.extern .shared .b8 open[];\n\
+        .visible .entry k() { st.shared.u8 [sized], 1; st.shared.u8 [open], 1; ret; }\n";
+    let said = messages(text, &options());
+    let [warning] = &said[..] else {
+        panic!("one warning: {said:?}");
+    };
+    let wanted = "Unresolved extern variable 'sized' in whole program compilation, ignoring extern qualifier";
+    assert!(warning.contains(wanted), "{warning}");
 }

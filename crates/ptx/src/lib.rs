@@ -6,6 +6,18 @@
 //!
 //! **Must never know:** anything of a GPU's insides. No SASS, no registers of the machine, no latencies, no IR.
 
+// No input may panic (CONTRIBUTING.md, Conventions).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 pub mod ast;
 pub mod check;
 pub mod diagnostic;

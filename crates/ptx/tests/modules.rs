@@ -199,7 +199,10 @@ fn heads_of_entries_and_functions_are_checked() {
             ".func f(){ret;}.func f();",
             "Duplicate definition of function 'f'",
         ),
-        (".func f();.func f(.param .b32 a){ret;}", "Function 'f'"),
+        (
+            ".func f();.func f(.param .b32 a){ret;}",
+            "Inconsistent prototypes of 'f', number of parameters differ",
+        ),
         (
             ".func f(.param .b32 a, .param .b32 a){ret;}",
             "Duplicate definition of variable 'a'",

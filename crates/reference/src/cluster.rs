@@ -118,7 +118,7 @@ impl Cluster {
             }
         }
         if ended == self.ctas.len() {
-            engine::finish_all(world.memory, &mut self.common)?;
+            engine::finish_all(world.memory, &mut self.common, world.model)?;
             return Ok(true);
         }
         // One that was stuck may go on after what the others did.

@@ -127,7 +127,7 @@ impl Cta {
                     return Ok(Progress::Stuck);
                 }
                 let last = common.engine.len() - 1;
-                engine::make(last, world.memory, common)?;
+                engine::make(last, world.memory, common, world.model)?;
                 self.notice_copies(common);
             }
             if *world.steps >= stop_at {
@@ -145,7 +145,7 @@ impl Cta {
         let mut at = 0;
         while at < common.engine.len() {
             if world.chooser.copies_now() {
-                engine::make(at, world.memory, common)?;
+                engine::make(at, world.memory, common, world.model)?;
             } else {
                 at += 1;
             }

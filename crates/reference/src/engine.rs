@@ -11,6 +11,9 @@ use crate::cluster::Common;
 use crate::error::FaultKind;
 use crate::library::little_endian;
 use crate::memory::{Memory, MemoryError, Problem, RANK_SHIFT};
+use crate::model::Model;
+use crate::order::Actor;
+use crate::races::CopyEngine;
 use orias_eval::combine::{Combination, combine};
 use orias_eval::mbarrier::{Change, Mbarrier};
 use orias_eval::tensor::{DIMENSIONS, Element, TensorMap};
@@ -60,6 +63,8 @@ struct Transfer {
     barrier: Option<u64>,
     /// The group it belongs to, once that is closed.
     group: Option<u64>,
+    /// Who asked for it, and up to where its copier must be heard of, where races are looked for.
+    watched: Option<(Actor, u32)>,
 }
 
 /// The copies of a cluster that are under way.
@@ -68,18 +73,37 @@ pub(crate) struct Engine {
     transfers: Vec<Transfer>,
     /// Groups closed so far, by thread.
     closed: std::collections::BTreeMap<Owner, u64>,
+    /// Up to where the copier of each thread must be heard of by who waits: the copies so far, and those of each closed group.
+    counts: std::collections::BTreeMap<Owner, (u32, Vec<u32>)>,
     /// How many copies were made.
     pub made: u64,
 }
 
 impl Engine {
-    pub fn submit(&mut self, owner: Owner, moved: Moved, barrier: Option<u64>) {
+    pub fn submit(
+        &mut self,
+        owner: Owner,
+        moved: Moved,
+        barrier: Option<u64>,
+        watched: Option<(Actor, u32)>,
+    ) {
+        if let Some((_, count)) = watched {
+            self.counts.entry(owner).or_default().0 = count;
+        }
         self.transfers.push(Transfer {
             owner,
             moved,
             barrier,
             group: None,
+            watched,
         });
+    }
+
+    /// Up to where the copier of a thread must be heard of by who has waited for all its groups but the last `most`.
+    pub fn heard_by_waiting(&self, owner: Owner, most: u64) -> Option<u32> {
+        let (_, groups) = self.counts.get(&owner)?;
+        let done = groups.len().checked_sub(usize::try_from(most).ok()?)?;
+        groups[..done].last().copied()
     }
 
     pub fn is_idle(&self) -> bool {
@@ -100,11 +124,40 @@ impl Engine {
             }
         }
         *closed += 1;
+        if let Some((count, groups)) = self.counts.get_mut(&owner) {
+            groups.push(*count);
+        }
+    }
+}
+
+/// Shared memory of a block of the cluster, or global memory, as those know it who look for races.
+pub(crate) fn watched_place(
+    place: Place,
+    bytes: u32,
+    actor: Actor,
+    owner: Owner,
+) -> crate::order::Place {
+    let (region, start) = match place {
+        Place::Global(address) => (0, address),
+        Place::Shared(address) => {
+            let (rank, offset) = split(address);
+            (1 + actor.cta - owner.0 + rank as u32, offset)
+        }
+    };
+    crate::order::Place {
+        region,
+        start,
+        bytes,
     }
 }
 
 /// Makes the copy of that number.
-pub(crate) fn make(at: usize, memory: &mut Memory, common: &mut Common) -> Result<(), FaultKind> {
+pub(crate) fn make(
+    at: usize,
+    memory: &mut Memory,
+    common: &mut Common,
+    model: &mut Model,
+) -> Result<(), FaultKind> {
     let transfer = common.engine.transfers.remove(at);
     common.engine.made += 1;
     let bytes = match transfer.moved {
@@ -133,8 +186,20 @@ pub(crate) fn make(at: usize, memory: &mut Memory, common: &mut Common) -> Resul
             "the mbarrier at {barrier:#x}: {objection}"
         )));
     }
-    let after = before.after(change).pack();
-    write(place, &after.to_le_bytes(), memory, common)
+    let after = before.after(change);
+    write(place, &after.pack().to_le_bytes(), memory, common)?;
+    if let Some((actor, count)) = transfer.watched {
+        let place = watched_place(place, 8, actor, transfer.owner);
+        if let Some(meeting) = model.mbarrier(place, false)
+            && let Model::Watched(races) = model
+        {
+            races.arrive_with_copies(actor, CopyEngine::Bulk, count, meeting);
+        }
+        if before.phase != after.phase {
+            model.complete_phase(place);
+        }
+    }
+    Ok(())
 }
 
 /// Makes the copies of all groups of a thread but the last `most`.
@@ -143,6 +208,7 @@ pub(crate) fn finish_groups(
     most: u64,
     memory: &mut Memory,
     common: &mut Common,
+    model: &mut Model,
 ) -> Result<(), FaultKind> {
     let closed = common.engine.closed.get(&owner).copied().unwrap_or(0);
     let limit = closed.saturating_sub(most);
@@ -150,15 +216,19 @@ pub(crate) fn finish_groups(
         transfer.owner == owner && transfer.group.is_some_and(|group| group < limit)
     };
     while let Some(at) = common.engine.transfers.iter().position(early) {
-        make(at, memory, common)?;
+        make(at, memory, common, model)?;
     }
     Ok(())
 }
 
 /// Makes all copies.
-pub(crate) fn finish_all(memory: &mut Memory, common: &mut Common) -> Result<(), FaultKind> {
+pub(crate) fn finish_all(
+    memory: &mut Memory,
+    common: &mut Common,
+    model: &mut Model,
+) -> Result<(), FaultKind> {
     while !common.engine.is_idle() {
-        make(0, memory, common)?;
+        make(0, memory, common, model)?;
     }
     Ok(())
 }

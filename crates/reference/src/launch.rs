@@ -8,6 +8,7 @@ use crate::model::Model;
 use crate::program::{Code, Program};
 use crate::races::Access;
 use crate::schedule::{Chooser, Schedule};
+use std::collections::BTreeMap;
 
 /// Steps a CTA makes before the next has its turn. Few: others may spin until this one has done something.
 const CTA_TURN: u64 = 1 << 14;
@@ -135,7 +136,7 @@ impl Program {
         let kernel = self.find(launch)?;
         let code = &self.code[kernel];
         check_shape(code, launch, self.shared_bytes)?;
-        let parameters = parameter_bytes(code, launch)?;
+        let parameters = parameter_bytes(code, launch, &self.named)?;
         self.memory.place(PARAMETER_BASE, parameters, true);
         let [width, height, depth] = launch.grid.map(u64::from);
         let cluster = code.required_cluster.or(launch.cluster);
@@ -318,9 +319,15 @@ fn check_shape(code: &Code, launch: &Launch, static_shared: u64) -> Result<(), F
     Ok(())
 }
 
-/// The parameter area of a kernel.
-fn parameter_bytes(code: &Code, launch: &Launch) -> Result<Vec<u8>, FaultKind> {
-    let (given, wanted) = (&launch.arguments, &code.kernel_parameters);
+/// The parameter area of a kernel. Handles of what it knows by name stand there, too.
+fn parameter_bytes(
+    code: &Code,
+    launch: &Launch,
+    named: &BTreeMap<String, u64>,
+) -> Result<Vec<u8>, FaultKind> {
+    let wanted = code.kernel_parameters.iter();
+    let (references, wanted): (Vec<_>, Vec<_>) = wanted.partition(|it| it.reference);
+    let given = &launch.arguments;
     if given.len() != wanted.len() {
         return Err(FaultKind::Launch(format!(
             "'{}' takes {} arguments, not {}",
@@ -329,8 +336,13 @@ fn parameter_bytes(code: &Code, launch: &Launch) -> Result<Vec<u8>, FaultKind> {
             given.len()
         )));
     }
-    let end = wanted.last().map_or(0, |it| it.offset + it.bytes);
-    let mut bytes = vec![0; end as usize];
+    let end = code.kernel_parameters.last();
+    let mut bytes = vec![0; end.map_or(0, |it| it.offset + it.bytes) as usize];
+    for parameter in references {
+        let handle = named.get(&parameter.name).copied().unwrap_or(0);
+        let start = parameter.offset as usize;
+        bytes[start..start + 8].copy_from_slice(&handle.to_le_bytes());
+    }
     for (number, (argument, parameter)) in given.iter().zip(wanted).enumerate() {
         if argument.len() as u64 != parameter.bytes {
             return Err(FaultKind::Launch(format!(

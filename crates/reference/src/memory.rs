@@ -4,6 +4,7 @@
 //! with unused space between them, so that an access beyond one does not land in the next. Shared and local memory appear in
 //! two windows; what lies there depends on the thread that asks.
 
+use orias_eval::texture::{Object, Objects};
 use std::fmt;
 
 /// Where the window of shared memory starts.
@@ -193,9 +194,16 @@ pub struct Memory {
     /// Sorted by address.
     allocations: Vec<Allocation>,
     next: u64,
+    /// What handles of textures, samplers and surfaces name.
+    pub(crate) objects: Objects,
 }
 
 impl Memory {
+    /// Adds a texture, sampler or surface, whose texels have been allocated; its handle.
+    pub fn bind(&mut self, object: Object) -> u64 {
+        self.objects.add(object)
+    }
+
     /// A new allocation with these contents: its address, a multiple of 256.
     pub fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
         self.allocate_aligned(bytes, ALLOCATION_ALIGNMENT)

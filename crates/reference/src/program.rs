@@ -62,6 +62,8 @@ pub struct Parameter {
     pub offset: u64,
     /// How many bytes it has.
     pub bytes: u64,
+    /// Whether it is the name of a texture, sampler or surface, and no argument is passed for it.
+    pub reference: bool,
 }
 
 /// Where a function finds an argument or leaves a result.
@@ -108,6 +110,13 @@ pub struct Program {
     pub(crate) source: Vec<u8>,
     /// Address and size of what global and constant memory hold, by name.
     variables: BTreeMap<String, (u64, u64)>,
+    /// The handles of textures, samplers and surfaces that kernels know by name.
+    pub(crate) named: BTreeMap<String, u64>,
+}
+
+/// Whether a variable of a type is the name of a texture, sampler or surface.
+pub(crate) const fn is_reference(ty: Type) -> bool {
+    matches!(ty, Type::Texref | Type::Samplerref | Type::Surfref)
 }
 
 impl Program {
@@ -127,12 +136,22 @@ impl Program {
             shared_bytes: layout.shared_bytes,
             source: module.source.to_vec(),
             variables: variables(module, &layout)?,
+            named: BTreeMap::new(),
         })
     }
 
     /// Address and size of a variable of global or constant memory.
     pub fn variable(&self, name: &str) -> Option<(u64, u64)> {
         self.variables.get(name).copied()
+    }
+
+    /// Lets a texture, sampler or surface that kernels know by a name, as a variable or as a parameter, be that of a handle.
+    pub fn name(&mut self, name: &str, handle: u64) {
+        if let Some((address, 8)) = self.variable(name) {
+            // The variable was allocated with this length.
+            let _ = self.memory.write(address, &handle.to_le_bytes());
+        }
+        self.named.insert(name.to_owned(), handle);
     }
 
     /// Global memory.
@@ -437,6 +456,10 @@ fn initialise(module: &Module<'_>, layout: &Layout, memory: &mut Memory) -> Resu
         else {
             continue;
         };
+        // What a texture or sampler is like is said by who binds it.
+        if is_reference(variable.ty) {
+            continue;
+        }
         let values = elements(variable, address).ok_or_else(|| {
             unsupported(
                 module,
@@ -516,6 +539,7 @@ fn load_function(
             ty: variable.ty.name(),
             offset: base - PARAMETER_BASE,
             bytes: variable.bytes(),
+            reference: is_reference(variable.ty),
         })
     });
     let directive = |kind| {

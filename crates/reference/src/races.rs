@@ -5,7 +5,9 @@
 //! up to which of its counts it has heard (Lamport 1978; Flanagan and Freund, "FastTrack", 2009). A write keeps what its release patterns tell,
 //! a strong read that sees it hears of it at once or at the next acquiring fence. Memory keeps, for each word, the accesses that later ones may race with.
 //!
-//! Copies that happen later and matrix loads and stores are not looked at.
+//! The copies of a thread (`cp.async`) are accesses of another thread, its *copier*: it hears what the thread knew when it began them, and who waits for their
+//! group, or for the mbarrier that they arrive at, hears of them. Its bulk copies have a copier of their own. A copier's copies are not compared with each other, and who hears of one
+//! counts as having heard of those that were begun before. The places of tensor copies, and matrix loads and stores, are not looked at.
 
 use crate::order::{Actor, Meeting, Place, Strength, mutual};
 use orias_ptx::Span;
@@ -205,6 +207,61 @@ impl Races {
         }
     }
 
+    /// A thread begins a copy of those places, to be read or written; the count that who has waited for it has heard of its copier.
+    pub fn copy(
+        &mut self,
+        actor: Actor,
+        engine: CopyEngine,
+        accesses: &[(Place, bool)],
+        span: Span,
+    ) -> u32 {
+        let news = self.listeners.entry(actor.thread).or_default().tell(actor);
+        let copier = copier(actor, engine);
+        self.listeners.entry(copier.thread).or_default().hear(&news);
+        for &(place, writes) in accesses {
+            self.access(Access {
+                actor: copier,
+                place,
+                strength: None,
+                reads: !writes,
+                writes,
+                seen: false,
+                span,
+            });
+        }
+        let listener = self.listeners.entry(copier.thread).or_default();
+        listener.tell(copier).count
+    }
+
+    /// A thread has waited for its copies up to that count.
+    pub fn finish_copies(&mut self, actor: Actor, engine: CopyEngine, count: u32) {
+        let news = self.news_of_copies(actor, engine, count);
+        let listener = self.listeners.entry(actor.thread).or_default();
+        listener.hear(&news);
+    }
+
+    /// The copies of a thread up to that count arrive at a meeting.
+    pub fn arrive_with_copies(
+        &mut self,
+        actor: Actor,
+        engine: CopyEngine,
+        count: u32,
+        meeting: Meeting,
+    ) {
+        let news = self.news_of_copies(actor, engine, count);
+        self.meetings.entry(meeting).or_default().push(news);
+    }
+
+    fn news_of_copies(&self, actor: Actor, engine: CopyEngine, count: u32) -> News {
+        let copier = copier(actor, engine);
+        let heard = self.listeners.get(&copier.thread).map(|it| &it.heard);
+        News {
+            actor: copier,
+            heard: heard.cloned().unwrap_or_default(),
+            count,
+        }
+    }
+
     pub fn fence(&mut self, actor: Actor, strength: Strength) {
         let sc = strength.order == crate::order::Order::SequentiallyConsistent;
         let listener = self.listeners.entry(actor.thread).or_default();
@@ -299,6 +356,27 @@ impl Listener {
                 self.pending.push((at, other, news));
             }
         }
+    }
+}
+
+/// What makes copies that happen later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyEngine {
+    /// `cp.async`
+    Thread,
+    /// Bulk copies.
+    Bulk,
+}
+
+/// Who makes the copies of a thread.
+const fn copier(actor: Actor, engine: CopyEngine) -> Actor {
+    let bit = match engine {
+        CopyEngine::Thread => 31,
+        CopyEngine::Bulk => 30,
+    };
+    Actor {
+        thread: actor.thread | 1 << bit,
+        ..actor
     }
 }
 

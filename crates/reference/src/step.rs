@@ -5,6 +5,7 @@ use crate::order::Strength;
 use crate::thread::Special;
 use orias_eval::combine::Combination;
 use orias_eval::tensor::{Element as TensorElement, Field};
+use orias_eval::texture::{Geometry, Outside, Property, Unit};
 
 /// What a computing instruction does: the bits of its operands in, the bits of its results out.
 pub(crate) type Function = Box<dyn Fn(&[u64; OPERANDS]) -> [u64; 2] + Send + Sync>;
@@ -39,6 +40,8 @@ pub(crate) enum Source {
     Shared(u64),
     /// The carry flag.
     Carry,
+    /// Eight bytes at an address: the handle of what has a name.
+    Stored(u64),
 }
 
 /// Where a result goes: a register of `mask`'s width, filled up with the sign of a `signed_bits` wide result.
@@ -272,6 +275,8 @@ pub(crate) enum Action {
     Breakpoint,
     /// A bulk or tensor copy, and what belongs to them.
     Bulk(Box<BulkStep>),
+    /// An access to a texture or surface, or a question about one.
+    Image(ImageStep),
     /// Has no effect that a program can see here: fences of proxies, prefetches, hints.
     Nothing,
     /// Stops the run: an instruction that is not covered, in words.
@@ -315,6 +320,81 @@ pub(crate) enum BulkStep {
     },
     /// Copies a tensor map.
     CopyMap { to: Address, from: Address },
+}
+
+/// What is asked of textures, samplers and surfaces.
+#[derive(Clone, Debug)]
+pub(crate) enum ImageStep {
+    Look(Box<Look>),
+    Surface(Box<SurfaceStep>),
+    /// Width, height or depth.
+    Size {
+        image: Source,
+        dimension: usize,
+        level: Option<Source>,
+        result: Element,
+    },
+    Property {
+        image: Source,
+        property: Property,
+        result: Element,
+    },
+    /// Whether a handle's high word has a bit.
+    IsKind {
+        handle: Source,
+        tag: u32,
+        result: Element,
+    },
+}
+
+/// A look at a texture.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    pub geometry: Geometry,
+    /// Whether coordinates are integers, and whether they are converted to numbers.
+    pub whole: bool,
+    pub converts: bool,
+    /// The channel that is gathered.
+    pub component: Option<usize>,
+    pub texture: Source,
+    pub sampler: Option<Source>,
+    pub sample: Option<Source>,
+    pub layer: Option<Source>,
+    pub coordinates: Vec<Source>,
+    pub level: Option<Source>,
+    pub gradients: Option<[Vec<Source>; 2]>,
+    pub offsets: Vec<Source>,
+    pub reference: Option<Source>,
+    pub texel: orias_ptx::types::Type,
+    pub results: Vec<Element>,
+    pub resident: Element,
+}
+
+/// An access to a surface.
+#[derive(Clone, Debug)]
+pub(crate) struct SurfaceStep {
+    pub geometry: Geometry,
+    pub unit: Unit,
+    pub outside: Outside,
+    pub surface: Source,
+    pub coordinates: Vec<Source>,
+    pub layer: Option<Source>,
+    /// Bits of an element.
+    pub bits: u32,
+    pub action: SurfaceAction,
+}
+
+/// What is done to a surface.
+#[derive(Clone, Debug)]
+pub(crate) enum SurfaceAction {
+    Load(Vec<Element>),
+    Store(Vec<Source>),
+    Update {
+        how: Combination,
+        /// Whether there is a sign; the format says it if nothing else does.
+        signed: Option<bool>,
+        operand: Source,
+    },
 }
 
 /// Which space `isspacep` asks about.

@@ -24,6 +24,18 @@
 //! # Ok::<(), orias_sass::EncodeError>(())
 //! ```
 
+// No input may panic (CONTRIBUTING.md, Conventions).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 mod access;
 mod builder;
 mod control;

@@ -16,6 +16,18 @@
 //! [`memory`] counts what is allocated, and the trait of an allocator is unsafe. Memory is counted where the finished library makes
 //! [`memory::Counted`] its allocator, and limits have no effect where it does not.
 
+// No input may panic (CONTRIBUTING.md, Conventions).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 #[allow(
     unsafe_code,
     reason = "the trait of an allocator is unsafe; all it adds is to count"

@@ -291,6 +291,8 @@ impl Block {
                 guarding: false,
                 position: None,
                 violation: None,
+                unwritten: 0,
+                saving: false,
             };
             if let Err(cause) = core.make(&transfer) {
                 return Err(self.fault(number, context, cause));
@@ -413,6 +415,8 @@ impl Block {
             guarding: true,
             position: None,
             violation: None,
+            unwritten: 0,
+            saving: false,
         };
         let waited = core.issue(step)?;
         core.active = match step.guard {

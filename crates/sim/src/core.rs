@@ -4,7 +4,7 @@ use crate::access::Space;
 use crate::block::BlockState;
 use crate::cluster::Peers;
 use crate::fault::Cause;
-use crate::flight::{Due, LateStore};
+use crate::flight::{Due, LateStore, Written};
 use crate::launch::{Context, FindingKind};
 use crate::operand::Lanes;
 use crate::order::LaneOrder;
@@ -33,6 +33,10 @@ pub(crate) struct Core<'a> {
     pub position: Option<usize>,
     /// A register that was touched without being declared.
     pub violation: Option<Register>,
+    /// The lanes in which what the instruction computes comes from a register that was never written.
+    pub unwritten: u32,
+    /// Whether what is read is only saved.
+    pub saving: bool,
 }
 
 /// Cycles that went by before an instruction was issued.
@@ -96,6 +100,22 @@ impl<'a> Core<'a> {
         value
     }
 
+    /// What `read` gives, where only these lanes take it: in others it does not matter whether it was written.
+    pub fn chosen(&mut self, lanes: u32, read: impl FnOnce(&mut Self) -> Lanes) -> Lanes {
+        let before = std::mem::take(&mut self.unwritten);
+        let value = read(self);
+        self.unwritten = before | self.unwritten & lanes;
+        value
+    }
+
+    /// What `read` gives, where it is saved only.
+    pub fn saved<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.saving = true;
+        let value = read(self);
+        self.saving = false;
+        value
+    }
+
     #[cold]
     fn r_in_flight(&self, index: u8, mut value: Lanes) -> Lanes {
         if let Some(schedule) = self.schedule() {
@@ -107,10 +127,16 @@ impl<'a> Core<'a> {
         value
     }
 
+    /// Who only computes passes on what was never written, as who saves it does: it is a finding where something depends on it.
     #[cold]
     fn check_written(&mut self, index: u8) {
         let unwritten = self.active & !self.warp.registers.written[usize::from(index)];
         if unwritten != 0 && !self.warp.flight.has_landing(RegisterClass::R, index) {
+            let step = self.context.kernel.program.steps.get(self.index);
+            if self.saving || step.is_some_and(|step| step.computes) {
+                self.unwritten |= unwritten;
+                return;
+            }
             self.warp.registers.written[usize::from(index)] |= unwritten;
             let lane = unwritten.trailing_zeros() as usize;
             self.find(lane, FindingKind::UnwrittenRegister(Register::r(index)));
@@ -172,8 +198,12 @@ impl<'a> Core<'a> {
         }
         let schedule = self.timed_schedule();
         let warp = &mut *self.warp;
+        let written = Written {
+            mask: self.active,
+            known: self.active & !self.unwritten,
+        };
         warp.flight
-            .write_r(&mut warp.registers, index, self.active, value, schedule);
+            .write_r(&mut warp.registers, index, written, value, schedule);
     }
 
     /// A register that is one word for all lanes, as the instruction sees it: what it holds is `value`.
@@ -406,6 +436,7 @@ impl Core<'_> {
             return Ok(());
         };
         let mine = (self.index, self.active, self.group, self.guarding);
+        let unwritten = std::mem::take(&mut self.unwritten);
         (self.index, self.active, self.group, self.guarding) = (index, active, group, false);
         self.position = Some(at);
         let registers = &mut self.warp.registers;
@@ -418,6 +449,7 @@ impl Core<'_> {
         let registers = &mut self.warp.registers;
         (registers.p, registers.ur, registers.up) = (p, ur, up);
         (self.index, self.active, self.group, self.guarding) = mine;
+        self.unwritten = unwritten;
         self.position = None;
         ran.map_err(|cause| cause.at(index))?;
         let warp = &mut *self.warp;

@@ -10,6 +10,8 @@ use crate::module::{Kernel, LOCAL, LoadError, LoadedModule};
 use crate::order::Chooser;
 use crate::profile::Profile;
 use crate::trace::Recorder;
+use orias_eval::texture::{Object, Objects, Record};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use thiserror::Error;
@@ -52,6 +54,14 @@ pub enum LaunchError {
         /// The argument's size.
         found: usize,
     },
+    /// A texture, sampler or surface that the kernel names and nobody has bound.
+    #[error("{kernel} names '{name}', which is bound to nothing")]
+    Unbound {
+        /// The kernel.
+        kernel: String,
+        /// The name.
+        name: String,
+    },
     /// A grid or block the machine does not have.
     #[error("{0}")]
     Shape(String),
@@ -62,6 +72,9 @@ pub enum LaunchError {
 pub struct Device {
     memory: Memory,
     heap: Mutex<Heap>,
+    objects: Objects,
+    /// The handles of what kernels know by name.
+    named: BTreeMap<String, u64>,
 }
 
 impl Default for Device {
@@ -77,7 +90,19 @@ impl Device {
         Self {
             memory: Memory::new(),
             heap: Mutex::new(Heap::default()),
+            objects: Objects::default(),
+            named: BTreeMap::new(),
         }
+    }
+
+    /// Adds a texture, sampler or surface, whose texels have been allocated; its handle.
+    pub fn bind(&mut self, object: Object) -> u64 {
+        self.objects.add(object)
+    }
+
+    /// Lets a texture, sampler or surface that kernels know by a name be that of a handle.
+    pub fn name(&mut self, name: &str, handle: u64) {
+        self.named.insert(name.to_owned(), handle);
     }
 
     /// A buffer that holds `bytes`; its address.
@@ -100,6 +125,37 @@ impl Device {
     #[must_use]
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Option<()> {
         self.memory.write(address, bytes)
+    }
+
+    /// Puts the numbers of textures, samplers and surfaces that a kernel names where it looks for them, and the addresses of the records of all.
+    fn place_references(&mut self, kernel: &Kernel, bank: &mut [u8]) -> Result<(), LaunchError> {
+        for (at, name) in &kernel.references {
+            let handle = self.named.get(name);
+            let handle = handle.ok_or_else(|| LaunchError::Unbound {
+                kernel: kernel.name.clone(),
+                name: name.clone(),
+            })?;
+            if let Some(word) = bank.get_mut(*at..*at + 4) {
+                word.copy_from_slice(&(*handle as u32).to_le_bytes());
+            }
+        }
+        if self.objects.is_empty() {
+            return Ok(());
+        }
+        let texture = match kernel.independent {
+            true => Record::Independent,
+            false => Record::Unified,
+        };
+        let tables = kernel.machine.constants.record_tables as usize;
+        for (number, record) in [texture, Record::Sampler, Record::Surface]
+            .into_iter()
+            .enumerate()
+        {
+            let address = self.memory.allocate_constant(&self.objects.records(record));
+            let at = tables + 8 * number;
+            bank[at..at + 8].copy_from_slice(&address.to_le_bytes());
+        }
+        Ok(())
     }
 
     /// Loads a cubin: its variables get memory and their first values.
@@ -157,6 +213,7 @@ impl Device {
         ] {
             bank[at..at + 8].copy_from_slice(&address.to_le_bytes());
         }
+        self.place_references(kernel, &mut bank)?;
         let mut banks: [&[u8]; 32] = [&[]; 32];
         for (number, bytes) in &kernel.banks {
             if let Some(slot) = banks.get_mut(*number as usize) {
@@ -170,6 +227,7 @@ impl Device {
         let context = Context {
             options,
             memory: &self.memory,
+            objects: &self.objects,
             heap: &self.heap,
             kernel,
             banks,
@@ -266,21 +324,23 @@ fn cluster_of(kernel: &Kernel, launch: &Launch) -> Option<[u32; 3]> {
     kernel.cluster.or(launch.cluster)
 }
 
+/// The offset of a parameter that is the name of a texture, sampler or surface.
+const NOT_PASSED: u16 = 0xffff;
+
 /// Bank 0: what the driver writes, then the parameters.
 fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, LaunchError> {
-    if launch.arguments.len() != kernel.parameters.len() {
+    // Nothing is passed for parameters that are names of textures, samplers and surfaces.
+    let passed = kernel.parameters.iter();
+    let passed: Vec<_> = passed.filter(|it| it.offset != NOT_PASSED).collect();
+    if launch.arguments.len() != passed.len() {
         return Err(LaunchError::ArgumentCount {
             kernel: kernel.name.clone(),
-            expected: kernel.parameters.len(),
+            expected: passed.len(),
             found: launch.arguments.len(),
         });
     }
     let (start, size) = kernel.parameter_bank;
-    let mut bank = vec![
-        0;
-        (usize::from(start) + usize::from(size))
-            .max(kernel.machine.constants.params as usize)
-    ];
+    let mut bank = vec![0; (kernel.first_bank).max(kernel.machine.constants.params as usize)];
     let mut put = |at: usize, bytes: &[u8]| bank[at..at + bytes.len()].copy_from_slice(bytes);
     let words = kernel.machine.constants;
     // In a grid without clusters every block is a cluster of one.
@@ -339,7 +399,7 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
         words.shared_limit as usize,
         &kernel.machine.limits.most_shared.to_le_bytes(),
     );
-    for (index, (parameter, bytes)) in kernel.parameters.iter().zip(&launch.arguments).enumerate() {
+    for (index, (parameter, bytes)) in passed.iter().zip(&launch.arguments).enumerate() {
         let at = usize::from(start) + usize::from(parameter.offset);
         let expected = usize::from(parameter.size);
         let fits = at + expected <= usize::from(start) + usize::from(size);

@@ -64,6 +64,9 @@ pub enum FaultKind {
     /// More steps than allowed.
     #[error("more than {0} thread-instructions")]
     StepLimit(u64),
+    /// A texture or surface used in a way that it does not work.
+    #[error("{0}")]
+    Image(String),
     /// Something about the program that the emulator does not do.
     #[error("{0}")]
     Unsupported(String),

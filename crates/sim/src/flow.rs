@@ -2,8 +2,9 @@
 
 use crate::core::{Core, LaneIterator};
 use crate::fault::{Cause, FaultKind};
+use crate::gradient;
 use crate::launch::FindingKind;
-use crate::module::{SYSTEM, SYSTEM_CALLS};
+use crate::module::{GRADIENTS, SYSTEM, SYSTEM_CALLS};
 use crate::operand::{Condition, Lack, Reader, Source};
 use crate::system;
 use crate::warp::Wait;
@@ -336,11 +337,16 @@ impl Flow {
         for (part, address) in targets {
             let target = if absolute {
                 let mut address = address;
-                if (SYSTEM..SYSTEM + 16 * SYSTEM_CALLS.len() as u64).contains(&address) {
+                let system = SYSTEM_CALLS.get((address.wrapping_sub(SYSTEM) / 16) as usize);
+                let gradient = gradient::numbered(address.wrapping_sub(GRADIENTS) / 16);
+                if system.is_some() || gradient.is_some() {
                     // The function returns to the address in R20 and R21; lanes may come from different places.
-                    let call = SYSTEM_CALLS[((address - SYSTEM) / 16) as usize];
                     core.settle()?;
-                    system::call(core, call, part)?;
+                    if let Some(call) = system {
+                        system::call(core, call, part)?;
+                    } else if let Some(it) = gradient {
+                        gradient::call(core, it, part)?;
+                    }
                     let low = core.r(20);
                     let high = core.r(21);
                     let lane = part.trailing_zeros() as usize;

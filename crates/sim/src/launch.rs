@@ -7,6 +7,7 @@ use crate::memory::Memory;
 use crate::module::Kernel;
 use crate::order::Schedule;
 use crate::shared::FOREIGN_WARPS;
+use orias_eval::texture::Objects;
 use orias_sass::Register;
 use std::fmt;
 use std::sync::Mutex;
@@ -241,6 +242,8 @@ const MOST_FINDINGS: usize = 200;
 pub(crate) struct Context<'a> {
     pub options: &'a Options,
     pub memory: &'a Memory,
+    /// What handles of textures, samplers and surfaces name.
+    pub objects: &'a Objects,
     pub heap: &'a Mutex<Heap>,
     pub kernel: &'a Kernel,
     /// Constant banks; bank 0 is this launch's own.

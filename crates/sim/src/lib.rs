@@ -30,6 +30,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// No input may panic (CONTRIBUTING.md, Conventions).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 mod access;
 mod block;
 mod cluster;
@@ -42,6 +54,7 @@ mod fault;
 mod flight;
 mod flow;
 mod follow;
+mod gradient;
 mod heap;
 mod launch;
 mod memory;

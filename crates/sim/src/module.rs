@@ -6,6 +6,7 @@ use crate::profile::Profile;
 use crate::program::Program;
 use orias_cubin::attribute::{ParamInfo, Value, id};
 use orias_cubin::{Body, Cubin, FunctionView, SymbolPlace};
+use orias_eval::texture::Record;
 use orias_machine::Machine;
 use orias_sass::Target;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,8 @@ use thiserror::Error;
 pub(crate) const CODE: u64 = 0x7f3b_0000_0000;
 /// Where functions of the system lie, 16 bytes apart.
 pub(crate) const SYSTEM: u64 = 0x7f3a_0000_0000;
+/// Where functions of the driver lie that look up textures by gradients, 16 bytes apart.
+pub(crate) const GRADIENTS: u64 = SYSTEM + (1 << 24);
 /// Upper half of generic addresses of shared memory.
 pub(crate) const SHARED_HIGH: u32 = 0x7f3e;
 /// Generic address of local memory.
@@ -70,6 +73,12 @@ pub(crate) struct Kernel {
     pub max_threads: Option<u32>,
     /// Blocks of a cluster in each dimension.
     pub cluster: Option<[u32; 3]>,
+    /// Names of textures, samplers and surfaces, and where in bank 0 their numbers are wanted.
+    pub references: Vec<(usize, String)>,
+    /// Bytes of bank 0.
+    pub first_bank: usize,
+    /// Whether textures and samplers are named apart.
+    pub independent: bool,
     /// Constant banks except bank 0.
     pub banks: BTreeMap<u32, Vec<u8>>,
     /// Generic address of the constants in bank 3.
@@ -277,7 +286,14 @@ fn kernel(
         .param_bank
         .unwrap_or((machine.constants.params as u16, 0));
     let mut sizes = [0; 32];
-    sizes[0] = usize::from(parameter_bank.0) + usize::from(parameter_bank.1);
+    let own_bank = cubin.sections.iter().position(|section| {
+        section.function_name() == Some(view.name) && section.constant_bank() == Some(0)
+    });
+    let own_bytes = own_bank
+        .and_then(|index| data.get(&index))
+        .map_or(0, Vec::len);
+    let parameters_end = usize::from(parameter_bank.0) + usize::from(parameter_bank.1);
+    sizes[0] = parameters_end.max(own_bytes);
     for (bank, bytes) in &banks {
         if let Some(size) = sizes.get_mut(*bank as usize) {
             *size = bytes.len();
@@ -309,6 +325,10 @@ fn kernel(
     let program = Program::new(&code, machine, &sizes);
     Kernel {
         name: view.name.to_owned(),
+        references: own_bank.map_or_else(Vec::new, |bank| references(cubin, bank)),
+        first_bank: sizes[0],
+        independent: (cubin.section(".nv.info").and_then(|it| it.attributes()))
+            .is_some_and(|all| all.iter().any(|it| it.id == id::TEXMODE_INDEPENDENT)),
         registers: program.registers.max(view.registers.unwrap_or(0) as usize),
         program,
         parameters: view.params.clone(),
@@ -327,6 +347,30 @@ fn kernel(
         machine,
         texts,
     }
+}
+
+/// Where numbers of textures, samplers and surfaces are wanted in a section, and of which.
+fn references(cubin: &Cubin, section: usize) -> Vec<(usize, String)> {
+    let all = cubin.sections.iter().filter_map(|it| match &it.body {
+        Body::Relocations(relocations) if it.info as usize == section => Some(relocations),
+        _ => None,
+    });
+    all.flatten()
+        .filter(|relocation| is_header(relocation.kind))
+        .filter_map(|relocation| {
+            let name = cubin.symbol_name(relocation.symbol)?;
+            Some((relocation.offset as usize, name.to_owned()))
+        })
+        .collect()
+}
+
+/// Whether a relocation is the number of a texture, sampler or surface, which is known when a kernel is launched.
+fn is_header(kind: u32) -> bool {
+    use orias_cubin::elf::relocation::*;
+    matches!(
+        kind,
+        R_CUDA_TEX_HEADER_INDEX | R_CUDA_SURF_HEADER_INDEX | R_CUDA_SAMP_HEADER_INDEX_0
+    )
 }
 
 /// What the linker says of a stack whose size it does not know.
@@ -501,6 +545,7 @@ impl Places {
             let Some(bytes) = data.get_mut(&into) else {
                 continue;
             };
+            let relocations = relocations.iter().filter(|it| !is_header(it.kind));
             for relocation in relocations {
                 let symbol = cubin.symbol_name(relocation.symbol).unwrap_or_default();
                 let kind = relocation.kind_name().unwrap_or("of unknown type");
@@ -564,7 +609,9 @@ impl Places {
                 .iter()
                 .position(|known| *known == name)
                 .map(|at| SYSTEM + 16 * at as u64)
+                .or_else(|| Some(GRADIENTS + 16 * crate::gradient::number(name)?))
                 .or_else(|| name.starts_with(".nv.reservedSmem").then_some(0))
+                .or_else(|| Record::is_size_name(name).then_some(Record::BYTES as u64))
                 .ok_or_else(|| LoadError::Undefined(name.to_owned())),
             SymbolPlace::Reserved(_) => Ok(symbol.value),
         }

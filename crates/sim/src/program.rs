@@ -37,6 +37,8 @@ pub(crate) struct Step {
     /// Its timing, unless it is no instruction.
     pub schedule: Option<Schedule>,
     pub instruction: Option<Instruction>,
+    /// Whether nothing depends on what it reads but what it leaves in general registers or saves on the stack.
+    pub computes: bool,
 }
 
 /// The code of a kernel.
@@ -73,6 +75,7 @@ fn step(index: usize, bytes: &[u8], machine: &Machine, banks: &[usize; 32]) -> S
         run: Run::Fault(kind),
         schedule: None,
         instruction: None,
+        computes: false,
     };
     let Ok(bytes) = <[u8; 16]>::try_from(bytes) else {
         return unable(FaultKind::Decode("half an instruction".to_owned()));
@@ -110,6 +113,15 @@ fn step(index: usize, bytes: &[u8], machine: &Machine, banks: &[usize; 32]) -> S
         guard,
         run,
         schedule: Some(Schedule::new(machine, &instruction)),
+        computes: only_computes(&instruction),
         instruction: Some(instruction),
     }
+}
+
+/// Whether an instruction only computes words of general registers.
+fn only_computes(instruction: &Instruction) -> bool {
+    let row = instruction.op().row();
+    row.memory.is_empty()
+        && row.effects.is_empty()
+        && (instruction.writes()).all(|write| write.class() == RegisterClass::R)
 }

@@ -13,8 +13,9 @@
 //! - *Never.* Some way from each copy of a group comes to the end of the group and then to a wait. How many groups that one leaves is not asked: a loop waits for all but the last group, and its last trip,
 //!   which nothing waits for, copies nothing. (A copy that hands itself to an mbarrier may be awaited by other warps, so that a wait must only be somewhere.)
 //! - *Without bound.* Where shared memory is read, only so many groups of copies to it are under way. A loop that closes a group and reads shared memory in each
-//!   trip and waits nowhere is ahead of its copies by any number. Nothing is asked of copies that tell an mbarrier: the warp that begins them may read other things, as
-//!   the producers of CUTLASS do, and leave theirs to others.
+//!   trip and waits nowhere is ahead of its copies by any number. Of copies that tell an mbarrier less is asked: the warp that begins them may read other things, as
+//!   the producers of CUTLASS do, and leave theirs to others, who say at an mbarrier or a barrier when there is room again; but a loop that begins such copies and reads shared
+//!   memory looks at one somewhere.
 //!
 //! Both are facts that grow over the flow graph; O(instructions) for each round, with as many rounds as loops are nested.
 
@@ -102,7 +103,8 @@ pub(crate) fn check(program: &Program) -> Vec<Finding> {
         }
     }
     if program.instructions.iter().any(tells_mbarrier) {
-        findings.extend(untold(program));
+        let untold = untold(program);
+        findings.extend(untold.or_else(|| trips_without_a_look(program)));
     }
     findings
 }
@@ -258,6 +260,38 @@ fn untold(program: &Program) -> Option<Finding> {
     ))
 }
 
+/// The first copy that tells an mbarrier in a loop that reads shared memory and in which nobody waits for other threads.
+fn trips_without_a_look(program: &Program) -> Option<Finding> {
+    let any = |at: usize, what: &dyn Fn(&Instruction) -> bool| {
+        let block = &program.blocks[at];
+        program.instructions[block.start..block.end]
+            .iter()
+            .any(what)
+    };
+    let reads = |it: &Instruction| reads_shared(program, it);
+    let copies = (0..program.blocks.len()).filter(|&at| any(at, &tells_mbarrier));
+    let mut lost = copies.filter(|&at| {
+        let members = || in_loop_with(program, at);
+        members().any(|it| any(it, &reads))
+            && !members().any(|it| any(it, &waits_for_threads) || leaves(program, it))
+    });
+    let block = &program.blocks[lost.next()?];
+    let index = (block.start..block.end).find(|&at| tells_mbarrier(&program.instructions[at]))?;
+    let needed = "a look at an mbarrier, SYNCS.PHASECHK, or a barrier in each trip";
+    let found = "a loop that reads shared memory and looks at none".to_owned();
+    Some(alone(program, Check::Awaited, index, needed, found))
+}
+
+/// Whether an instruction waits for what other threads, or copies, say.
+fn waits_for_threads(instruction: &Instruction) -> bool {
+    let op = instruction.op();
+    op == Op::SYNCS_PHASECHK
+        || matches!(
+            op.mnemonic(),
+            Mnemonic::BAR | Mnemonic::UCGABAR_WAIT | Mnemonic::DEPBAR
+        )
+}
+
 /// What an instruction does to how many copies are under way.
 #[derive(Clone, Copy)]
 enum Change {
@@ -266,19 +300,38 @@ enum Change {
     Left(u32),
 }
 
-/// By block: whether it comes after another one.
-fn reached(program: &Program, from: usize) -> Vec<bool> {
-    let mut seen = vec![false; program.blocks.len()];
-    let mut work = vec![from];
-    while let Some(at) = work.pop() {
-        let block = &program.blocks[at];
-        for &next in block.successors.iter().chain(&block.resumes) {
-            if !std::mem::replace(&mut seen[next], true) {
-                work.push(next);
+/// The blocks from which a way leads to `at` and back; none if it is in no loop.
+fn in_loop_with(program: &Program, at: usize) -> impl Iterator<Item = usize> + use<> {
+    let walk = |next: &dyn Fn(usize) -> Vec<usize>| {
+        let mut seen = vec![false; program.blocks.len()];
+        let mut work = vec![at];
+        while let Some(at) = work.pop() {
+            for next in next(at) {
+                if !std::mem::replace(&mut seen[next], true) {
+                    work.push(next);
+                }
             }
         }
+        seen
+    };
+    let after = |at: usize| -> Vec<usize> {
+        let block = &program.blocks[at];
+        block
+            .successors
+            .iter()
+            .chain(&block.resumes)
+            .copied()
+            .collect()
+    };
+    let mut predecessors: Vec<Vec<usize>> = vec![Vec::new(); program.blocks.len()];
+    for from in 0..program.blocks.len() {
+        for to in after(from) {
+            predecessors[to].push(from);
+        }
     }
-    seen
+    let behind = walk(&after);
+    let before = walk(&|at| predecessors[at].clone());
+    (0..program.blocks.len()).filter(move |&at| behind[at] && before[at])
 }
 
 /// The first read of shared memory that any number of copies may be ahead of.
@@ -333,17 +386,14 @@ fn without_bound(
     }
     // Which of several waits a trip comes to may depend on a count, and then each can be passed by: one somewhere in the loop is enough.
     let block_of = |index: usize| (program.blocks).partition_point(|block| block.end <= index);
-    let waits = |block: &Block| {
+    let waits = |at: usize| {
+        let block = &program.blocks[at];
         let left = |it: &Instruction| matches!(change(it), Some(Change::Left(_)));
         program.instructions[block.start..block.end]
             .iter()
             .any(left)
     };
-    let first = first.filter(|&index| {
-        let behind = reached(program, block_of(index));
-        let mut waiting = (0..program.blocks.len()).filter(|&at| waits(&program.blocks[at]));
-        !waiting.any(|at| behind[at] && reached(program, at)[block_of(index)])
-    });
+    let first = first.filter(|&index| !in_loop_with(program, block_of(index)).any(waits));
     let needed = "a wait that bounds how many copies are under way";
     first.map(|index| {
         let found = "a loop that begins copies and does not wait".to_owned();

@@ -8,6 +8,18 @@
 //!
 //! **Must never know:** `ori`, `codegen` or `mercury`: a judge that shares logic with the accused is no judge.
 
+// No input may panic (CONTRIBUTING.md, Conventions).
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
 mod awaited;
 mod convergence;
 mod estimate;

@@ -1,12 +1,14 @@
 //! Lanes per issue: how many lanes an issued instruction serves in our code, and in ptxas's, launch by launch.
 //!
-//! `conformance lanes [--level N] [--least X] [--manifest FILE]... [--profile FOLDER] [--knob NAME=VALUE]... [FILTER]`. Every launch of the CUDA corpora (or of the manifests given)
+//! `conformance lanes [--level N] [--least X] [--manifest FILE]... [--relatives COUNT] [--profile FOLDER] [--knob NAME=VALUE]... [FILTER]`. Every launch of the CUDA corpora (or of the manifests given)
 //! runs in the emulator as we compile it (at -O3 unless told otherwise) and as ptxas -O3 makes it, both without contraction so that the
 //! buffers they leave can be compared. A line for each launch, the worst first:
 //!
 //! ```text
 //! ratio  lanes  ptxas  issues  ptxas  buffers  launch
 //! ```
+//!
+//! With `--relatives` the launches are generated parsers, root finders and tree walks with several exits (`orias_generate::relatives`).
 //!
 //! With `--profile` the code of each launch is written to a folder twice, ours and ptxas's, with how often each instruction was issued, for how many threads, and how long
 //! warps stood before it for the stall count of the instruction before and for barriers.
@@ -21,10 +23,12 @@ use super::{corpus, sim};
 use crate::gpu::job::Job;
 use crate::{oracle, parallel};
 use orias_cubin::Cubin;
+use orias_generate::relatives;
 use orias_sass::Target;
 use orias_sass::text::print_instruction;
 use orias_sim::{Options, Timing};
 use orias_verify::program::{Program, WORD};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -70,6 +74,13 @@ impl Request {
                 "--profile" => request.profile = Some(PathBuf::from(value()?)),
                 "--knob" => request.knobs.push(value()?.to_owned()),
                 "--manifest" => request.manifests.push(PathBuf::from(value()?)),
+                "--relatives" => {
+                    let count = value()?;
+                    let count = count
+                        .parse()
+                        .map_err(|_| format!("'{count}' is no number"))?;
+                    request.manifests.push(write_relatives(count)?);
+                }
                 flag if flag.starts_with('-') => return Err(format!("not understood: {flag}")),
                 filter => request.filter = filter.to_owned(),
             }
@@ -172,6 +183,37 @@ pub fn run(args: &[String]) -> Result<(), String> {
             "{few} launches have too few lanes per issue, {different} are different"
         )),
     }
+}
+
+/// Writes generated kernels and their manifest.
+fn write_relatives(count: u64) -> Result<PathBuf, String> {
+    let folder = oracle::repository().join("target/relatives");
+    let broken = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(broken)?;
+    let mut tests = Vec::new();
+    for seed in 0..count {
+        let relative = relatives::relative(seed);
+        let file = format!("{}.ptx", relative.name);
+        std::fs::write(folder.join(&file), relative.ptx).map_err(broken)?;
+        tests.push(json!({
+            "name": relative.name,
+            "ptx": file,
+            "kernel": relatives::KERNEL,
+            "grid": [2, 1, 1],
+            "block": [128, 1, 1],
+            "smem": 0,
+            "args": [
+                { "rand": "i32", "n": relatives::WORDS, "seed": seed },
+                { "poison": 2048 },
+                { "i32": relatives::WORDS },
+            ],
+            "esize": 4,
+        }));
+    }
+    let manifest = folder.join("manifest.json");
+    let text = json!({ "tests": tests }).to_string();
+    std::fs::write(&manifest, text).map_err(broken)?;
+    Ok(manifest)
 }
 
 /// The launches of a manifest that the filter fits, compiled by both.

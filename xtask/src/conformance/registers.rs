@@ -1,6 +1,6 @@
 //! Registers and spills beside ptxas's: kernel by kernel, at the default and under limits.
 //!
-//! `conformance registers [--limit N]... [--worst N] [--sample] [FILTER]`. Every module of the corpus is compiled by ptxas -O3 and here, without a limit
+//! `conformance registers [--limit N]... [--worst N] [--knob NAME=VALUE]... [--sample] [FILTER]`. Every module of the corpus is compiled by ptxas -O3 and here, without a limit
 //! and with each of [`LIMITS`] by `-maxrregcount` and `--override-directive-values`. For each limit: registers as geometric mean of
 //! ours over ptxas's, the bytes of spills in sum, kernels whose spills are above [`ABOVE`] times ptxas's and [`SPARE`] bytes, and
 //! kernels of a known block size of which fewer, or more, blocks fit on a multiprocessor than of ptxas's. Then the worst kernels of each kind.
@@ -10,6 +10,7 @@
 
 use super::corpus;
 use crate::{oracle, parallel};
+use orias::reschedule::Knobs;
 use orias::{Options, Source, Target, compile};
 use orias_machine::Machine;
 use std::path::Path;
@@ -25,7 +26,7 @@ const ABOVE: f64 = 1.1;
 const SPARE: f64 = 16.0;
 
 /// Registers without a limit, times ptxas's.
-const HELD: f64 = 1.04;
+const HELD: f64 = 1.01;
 
 /// What is said of one kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +92,7 @@ enum Outcome {
 
 pub fn run(args: &[String]) -> Result<(), String> {
     let (mut limits, mut worst, mut sample, mut filter) = (Vec::new(), 12, false, String::new());
+    let mut knobs = Knobs::default();
     let mut words = args.iter().map(String::as_str);
     while let Some(word) = words.next() {
         let mut number = || -> Result<u32, String> {
@@ -102,6 +104,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
         match word {
             "--limit" => limits.push(Some(number()?).filter(|&limit| limit > 0)),
             "--worst" => worst = number()? as usize,
+            "--knob" => {
+                let setting = words.next().ok_or("--knob wants a value")?;
+                knobs.set(setting).map_err(|error| error.to_string())?;
+            }
             "--sample" => sample = true,
             flag if flag.starts_with('-') => return Err(format!("not understood: {flag}")),
             text => text.clone_into(&mut filter),
@@ -114,7 +120,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let modules = corpus::selected(&filter, sample.then_some(16))?;
     let mut failures = Vec::new();
     for limit in limits {
-        let outcomes = parallel::map(&modules, |module| compared(module, limit));
+        let outcomes = parallel::map(&modules, |module| compared(module, limit, &knobs));
         let (mut rows, mut both, mut theirs) = (Vec::new(), 0, 0);
         for (module, outcome) in modules.iter().zip(outcomes) {
             match outcome? {
@@ -194,10 +200,10 @@ fn print_worst(mut rows: Vec<Row>, worst: usize) {
     }
 }
 
-fn compared(module: &Path, limit: Option<u32>) -> Result<Outcome, String> {
+fn compared(module: &Path, limit: Option<u32>, knobs: &Knobs) -> Result<Outcome, String> {
     let text = std::fs::read(module).map_err(|error| format!("{}: {error}", module.display()))?;
     let name = module.file_stem().unwrap_or_default().to_string_lossy();
-    let ours = ours(&name, &text, limit)?;
+    let ours = ours(&name, &text, limit, knobs)?;
     let Some(theirs) = theirs(module, &name, limit)? else {
         return Ok(Outcome::RefusedByPtxas(ours.is_none()));
     };
@@ -223,12 +229,18 @@ fn compared(module: &Path, limit: Option<u32>) -> Result<Outcome, String> {
 }
 
 /// What we say of a module; none if it is refused.
-fn ours(name: &str, text: &[u8], limit: Option<u32>) -> Result<Option<String>, String> {
+fn ours(
+    name: &str,
+    text: &[u8],
+    limit: Option<u32>,
+    knobs: &Knobs,
+) -> Result<Option<String>, String> {
     let options = Options {
         target: Target::parse("sm_90a").ok_or("sm_90a is no target")?,
         max_registers: limit,
         override_directives: limit.is_some(),
         verbose: true,
+        knobs: knobs.clone(),
         ..Options::default()
     };
     let Ok(compiled) = compile(&Source { name, text }, &options) else {

@@ -33,6 +33,7 @@ const fn dot(group: usize, kept_bits: i32, result: Format, rounding: Rounding) -
         kept_bits,
         result,
         rounding,
+        cut_bits: 0,
     })
 }
 

@@ -176,6 +176,15 @@ pub static VERIFY_REGISTER_ALLOCATION: Key<bool> = Key::<bool>::new(
     "proves each allocation against the code before it",
 );
 
+/// How freely registers are traded for speed.
+pub static REGISTER_USAGE_LEVEL: Key<i64> = Key::<i64>::new(
+    10106,
+    "RegisterUsageLevel",
+    5,
+    "ScheduleInstructions, AllocateRegisters",
+    "how freely registers are traded for speed, 0 to 10: up to 3 fewer, from 6 on more",
+);
+
 /// What PostSchedule's score counts for a cycle of the longest chain of dependences that starts with an instruction.
 pub static POST_SCHEDULE_CHAIN: Key<f64> = Key::<f64>::new(
     10110,
@@ -245,6 +254,51 @@ pub static HOIST_INVARIANTS: Key<bool> = Key::<bool>::new(
     true,
     "HoistInvariants",
     "what does not change in a loop is computed before it",
+);
+
+/// Whether loads go up to blocks that dominate theirs.
+pub static HOIST_LOADS: Key<bool> = Key::<bool>::new(
+    10086,
+    "HoistLoads",
+    true,
+    "HoistLoads",
+    "loads go up to blocks that dominate theirs, where others are in flight",
+);
+
+/// How many blocks may lie between a load and the dominator it goes to.
+pub static HOIST_LOADS_BLOCKS: Key<i64> = Key::<i64>::new(
+    10087,
+    "HoistLoadsBlocks",
+    12,
+    "HoistLoads",
+    "blocks that may lie between a block and the dominator its loads go to",
+);
+
+/// How many words of loads may come to a block.
+pub static HOIST_LOADS_WORDS: Key<i64> = Key::<i64>::new(
+    10088,
+    "HoistLoadsWords",
+    16,
+    "HoistLoads",
+    "words of loads from other blocks that may come to a block",
+);
+
+/// Whether numbers that are needed in registers are moved there once for a loop or a block.
+pub static SHARE_CONSTANTS: Key<bool> = Key::<bool>::new(
+    10089,
+    "ShareConstants",
+    true,
+    "ShareConstants",
+    "numbers that are needed in registers are moved there once for a loop or a block",
+);
+
+/// How many registers ShareConstants leaves to the scheduler.
+pub static SHARE_CONSTANTS_SLACK: Key<i64> = Key::<i64>::new(
+    10090,
+    "ShareConstantsSlack",
+    6,
+    "ShareConstants",
+    "registers that are left free where numbers are shared",
 );
 
 /// Whether addresses that a loop advances take in what is added to them, and share their steps where registers are short.
@@ -602,7 +656,13 @@ pub static KNOBS: &[&Knob] = &[
     &IF_CONVERSION_SIZE.knob,
     &IF_CONVERSION_UNIFORM_SIZE.knob,
     &STEER_THREADS.knob,
+    &HOIST_LOADS.knob,
+    &HOIST_LOADS_BLOCKS.knob,
+    &HOIST_LOADS_WORDS.knob,
+    &SHARE_CONSTANTS.knob,
+    &SHARE_CONSTANTS_SLACK.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
+    &REGISTER_USAGE_LEVEL.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,
     &POST_SCHEDULE_BANK.knob,

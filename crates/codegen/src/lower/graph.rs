@@ -169,6 +169,23 @@ impl CallGraph {
         all.map(|index| FunctionId(index as u32)).collect()
     }
 
+    /// The functions that `id`, or what it may call, calls and that become part of their callers, in the order of the source.
+    pub fn inlined(&self, id: FunctionId) -> Vec<FunctionId> {
+        let mut seen = vec![false; self.calls.len()];
+        let mut pending = vec![id];
+        while let Some(id) = pending.pop() {
+            if !std::mem::replace(&mut seen[id.index()], true) {
+                pending.extend(&self.calls[id.index()]);
+                if self.indirect[id.index()] {
+                    pending.extend(&self.pointers);
+                }
+            }
+        }
+        seen[id.index()] = false;
+        let all = (0..seen.len()).filter(|&at| seen[at] && self.defined[at] && !self.called[at]);
+        all.map(|index| FunctionId(index as u32)).collect()
+    }
+
     /// The functions that code of `from` may call and that are not inlined, and what these call, in the order of the source.
     pub fn reached(&self, from: &[FunctionId]) -> Vec<FunctionId> {
         let mut seen = vec![false; self.calls.len()];

@@ -190,7 +190,10 @@ pub fn lower(
         };
         let called: Vec<_> = called.iter().filter_map(|id| functions.get(id)).collect();
         match body::lower_kernel(&around, id, &called) {
-            Ok((kernel, called)) => {
+            Ok((mut kernel, called)) => {
+                let inlined = graph.inlined(id).into_iter();
+                let name = |id| ptx.name(ptx.function(id).name).to_owned();
+                kernel.inlined = inlined.map(name).collect();
                 module.kernels.push(kernel);
                 externs.extend(called);
             }

@@ -9,6 +9,7 @@
 use super::body::{Body, Destination, Lowered, Statement, unsupported};
 use crate::emit::imm;
 use crate::module::{Reference, ReferenceKind};
+use orias_eval::texture::Property;
 use orias_ori::operation::{AbstractOp, Compare, Scalar, Space};
 use orias_ori::{Address, Operand, SymbolPart, Value};
 use orias_ptx::ast::{TargetOption, VariableId};
@@ -79,42 +80,39 @@ pub(super) fn is_kind(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Low
     })
 }
 
-/// Where a property stands in the record of what has it.
-struct Property {
-    kind: ReferenceKind,
-    offset: u64,
+/// The property that `txq` or `suq` asks for, beside sizes.
+fn property(statement: &Statement<'_>) -> Option<Property> {
+    use Modifier as M;
+    const ROWS: [(Modifier, Property); 12] = [
+        (M::ChannelDataType, Property::ChannelDataType),
+        (M::ChannelOrder, Property::ChannelOrder),
+        (M::MemoryLayout, Property::MemoryLayout),
+        (M::ArraySize, Property::ArraySize),
+        (M::NormalizedCoords, Property::NormalisedCoordinates),
+        (M::NumMipmapLevels, Property::Levels),
+        (M::NumSamples, Property::Samples),
+        (M::AddrMode0, Property::Addressing(0)),
+        (M::AddrMode1, Property::Addressing(1)),
+        (M::AddrMode2, Property::Addressing(2)),
+        (M::FilterMode, Property::Filter),
+        (M::ForceUnnormalizedCoords, Property::ForceUnnormalised),
+    ];
+    let found = ROWS.iter().find(|(name, _)| statement.form.has(*name));
+    found.map(|&(_, property)| property)
 }
 
-/// The place of a property that `txq` or `suq` asks for.
-fn property(statement: &Statement<'_>, surface: bool, independent: bool) -> Option<Property> {
-    use Modifier as M;
+/// Whose record has a property, and where.
+fn place(property: Property, surface: bool, independent: bool) -> Option<(ReferenceKind, u64)> {
     use ReferenceKind::{Sampler, Surface, Texture};
-    // Offsets for a surface, a texture of the unified mode, a texture of the independent mode, a sampler.
-    const NONE: Option<u64> = None;
-    type Row = (Modifier, [Option<u64>; 4]);
-    #[rustfmt::skip]
-    const ROWS: &[Row] = &[
-        (M::ChannelDataType,         [Some(0x0c), Some(0x20), Some(0x10), NONE]),
-        (M::ChannelOrder,            [Some(0x10), Some(0x24), Some(0x14), NONE]),
-        (M::MemoryLayout,            [Some(0x14), NONE,       NONE,       NONE]),
-        (M::ArraySize,               [Some(0x1c), Some(0x28), Some(0x18), NONE]),
-        (M::NormalizedCoords,        [NONE,       Some(0x1c), Some(0x0c), NONE]),
-        (M::NumMipmapLevels,         [NONE,       Some(0x2c), Some(0x1c), NONE]),
-        (M::NumSamples,              [NONE,       Some(0x30), Some(0x20), NONE]),
-        (M::AddrMode0,               [NONE,       Some(0x0c), NONE,       Some(0x00)]),
-        (M::AddrMode1,               [NONE,       Some(0x10), NONE,       Some(0x04)]),
-        (M::AddrMode2,               [NONE,       Some(0x14), NONE,       Some(0x08)]),
-        (M::FilterMode,              [NONE,       Some(0x18), NONE,       Some(0x0c)]),
-        (M::ForceUnnormalizedCoords, [NONE,       NONE,       NONE,       Some(0x10)]),
-    ];
-    let (_, offsets) = ROWS.iter().find(|(name, _)| statement.form.has(*name))?;
-    let places = match (surface, independent) {
-        (true, _) => [(Surface, offsets[0]); 2],
-        (false, false) => [(Texture, offsets[1]); 2],
-        (false, true) => [(Texture, offsets[2]), (Sampler, offsets[3])],
+    let kinds: &[ReferenceKind] = match (surface, independent) {
+        (true, _) => &[Surface],
+        (false, false) => &[Texture],
+        (false, true) => &[Texture, Sampler],
     };
-    let mut found = places.iter();
-    found.find_map(|&(kind, offset)| offset.map(|offset| Property { kind, offset }))
+    kinds.iter().find_map(|&kind| {
+        let offset = property.offset(kind.record(independent))?;
+        Some((kind, offset as u64))
+    })
 }
 
 /// `txq` and `suq` of what stands in the driver's records.
@@ -125,11 +123,12 @@ pub(super) fn query(
     surface: bool,
 ) -> Lowered {
     let independent = body.independent_textures();
-    let Some(Property { kind, offset }) = property(statement, surface, independent) else {
+    let found = property(statement).and_then(|it| place(it, surface, independent));
+    let Some((kind, offset)) = found else {
         return unsupported("this property of a texture or surface in this texture mode");
     };
     let size = Operand::Symbol {
-        symbol: body.func.symbol(kind.record_size(independent)),
+        symbol: body.func.symbol(kind.record(independent).size_name()),
         part: SymbolPart::Whole,
         addend: 0,
     };

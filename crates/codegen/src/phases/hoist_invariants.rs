@@ -16,6 +16,7 @@
 //!
 //! Liveness and pressure once, then one visit of each instruction and the loops around it: linear in the function times the depth of nesting.
 
+use super::memory_changes::Changes;
 use crate::loops::{LoopAnalyses, preheader};
 use crate::pipeline::{Context, PhaseError};
 use crate::schedule::budget::{Occupancy, hard_limit};
@@ -83,14 +84,6 @@ struct LoopFacts {
     certain: Vec<Block>,
 }
 
-/// The memory that may change.
-#[derive(Clone, Copy, Default)]
-struct Changes {
-    shared: bool,
-    global: bool,
-    local: bool,
-}
-
 impl LoopFacts {
     fn of(func: &Function, shape: &LoopAnalyses, pressure: &Pressure, each: Loop) -> Self {
         let nest = &shape.nest;
@@ -121,69 +114,6 @@ impl LoopFacts {
             predicates,
             changes,
             certain,
-        }
-    }
-}
-
-impl Changes {
-    const ALL: Changes = Changes {
-        shared: true,
-        global: true,
-        local: true,
-    };
-
-    fn with(self, other: Changes) -> Changes {
-        Changes {
-            shared: self.shared | other.shared,
-            global: self.global | other.global,
-            local: self.local | other.local,
-        }
-    }
-
-    /// What loads may find changed behind `inst`.
-    fn note(&mut self, func: &Function, inst: Inst) {
-        let effects = func.opcode(inst).effects();
-        let ordered = func
-            .modifier::<Order>(inst)
-            .is_some_and(|order| order != Order::Weak);
-        let together = Effects::CONVERGENT
-            .with(Effects::BARRIER)
-            .with(Effects::CALL);
-        // What has an effect that is neither a store nor a jump may wait for others.
-        let known = effects.intersects(Effects::WRITES.with(Effects::TERMINATOR));
-        let waits = effects.intersects(Effects::SIDE) && !known;
-        if ordered || waits || effects.intersects(together) {
-            *self = Changes::ALL;
-            return;
-        }
-        if !effects.intersects(Effects::WRITES) {
-            return;
-        }
-        *self = self.with(match func.modifier::<Space>(inst) {
-            Some(Space::Shared) => Changes {
-                shared: true,
-                ..Changes::default()
-            },
-            Some(Space::Global) => Changes {
-                global: true,
-                ..Changes::default()
-            },
-            Some(Space::Local) => Changes {
-                local: true,
-                ..Changes::default()
-            },
-            _ => Changes::ALL,
-        });
-    }
-
-    /// Whether a load from `space` may find something else in another iteration.
-    fn touch(self, space: Space) -> bool {
-        match space {
-            Space::Shared => self.shared,
-            Space::Global => self.global,
-            Space::Local => self.local,
-            Space::Param | Space::Const => false,
-            _ => self.shared || self.global || self.local,
         }
     }
 }

@@ -9,18 +9,23 @@
 //!
 //! - Where lanes may part, a branch costs two instructions of a region and two jumps, and both sides are run one after the other where lanes do part: the limit is knob 10077's.
 //! - Where lanes go one way together there is no region, and all that is computed for the other way is in vain: knob 10078's.
+//! - Where the thread's number in a row of threads is compared with a number, or a loop compares it with a bound that it moves (`if (tid < d)`), most warps go one way together, too: the same limit.
+//!   (scan_blelloch: 1.39 times ptxas's issues with the other one.)
 //! - A side that hardly ever runs (the attribute `rare`) goes only if it takes no more than jumping over it: [`RARE`].
 //!
 //! Inner branches go first; what is left of the sides counts for the outer ones.
 //!
 //! A few visits of each block: linear.
 
+use super::copied_number;
 use super::general_optimize::blocks::merge;
 use crate::knobs::registry;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
-use orias_ori::operation::{Ftz, Half, Order, Precision, Scalar, SourceType, Space};
+use orias_ori::operation::{
+    Compare, Ftz, Half, Order, Precision, Scalar, SourceType, Space, Special,
+};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Effects, Function, Guard, Inst, Operand, SourceMods,
     Type, Value,
@@ -85,7 +90,7 @@ fn convert(func: &mut Function, limits: Limits) -> bool {
     let mut converted = false;
     let most = limits.parting.max(limits.together);
     // Who parts at the start of a round does in it. Most functions have no branch for which that matters.
-    let mut parting: Option<Divergence> = None;
+    let mut parting: Option<Lanes> = None;
     for block in blocks {
         let Some(branch) = func.terminator(block) else {
             continue;
@@ -96,8 +101,8 @@ fn convert(func: &mut Function, limits: Limits) -> bool {
                 continue;
             }
             if hammock.cost > limits.parting.min(limits.together) {
-                let divergence = parting.get_or_insert_with(|| divergence(func));
-                let limit = match divergence.is_divergent_branch(block) {
+                let lanes = parting.get_or_insert_with(|| Lanes::of(func));
+                let limit = match lanes.part_at(func, block) {
                     true => limits.parting,
                     false => limits.together,
                 };
@@ -114,11 +119,100 @@ fn convert(func: &mut Function, limits: Limits) -> bool {
 }
 
 /// Where lanes part.
-fn divergence(func: &Function) -> Divergence {
-    let graph = FlowGraph::of(func);
-    let walk = DepthFirst::new(&graph);
-    let nest = LoopNest::new(&graph, &walk);
-    Divergence::new(func, &graph, &walk, &nest, &DefUse::new(func))
+struct Lanes {
+    divergence: Divergence,
+    nest: LoopNest,
+    /// In how many directions threads are counted.
+    rows: usize,
+}
+
+/// How many operations are looked through to see what a number is made of.
+const MOST_TERMS: usize = 8;
+
+impl Lanes {
+    fn of(func: &Function) -> Lanes {
+        let graph = FlowGraph::of(func);
+        let walk = DepthFirst::new(&graph);
+        let nest = LoopNest::new(&graph, &walk);
+        let insts = func.blocks().flat_map(|block| func.block_insts(block));
+        let mut asked: Vec<Special> = insts
+            .filter_map(|inst| func.modifier::<Special>(inst))
+            .filter(|it| matches!(it, Special::TidX | Special::TidY | Special::TidZ))
+            .collect();
+        asked.sort_unstable_by_key(|it| *it as u8);
+        asked.dedup();
+        Lanes {
+            divergence: Divergence::new(func, &graph, &walk, &nest, &DefUse::new(func)),
+            nest,
+            rows: asked.len(),
+        }
+    }
+
+    /// Whether lanes are to be expected to part at the end of `block`.
+    fn part_at(&self, func: &Function, block: Block) -> bool {
+        self.divergence.is_divergent_branch(block) && !self.is_threshold(func, block)
+    }
+
+    /// Whether the branch of `block` compares the number of a thread in a row of threads with a number that is known, or with one that the loop around changes, as in `if (tid < d)` with `d` halved in each
+    /// iteration: one warp of a thread block has lanes on both sides at most, and some have none on the side that is left. (Bounds of the data are not meant: nearly all threads are within them.)
+    fn is_threshold(&self, func: &Function, block: Block) -> bool {
+        if self.rows > 1 {
+            return false;
+        }
+        let found = || {
+            let home = self.nest.innermost(block);
+            let branch = func.terminator(block)?;
+            let condition = func.operands(branch).first()?.as_value()?;
+            let comparison = func.defining_inst(condition)?;
+            let compare = func.modifier::<Compare>(comparison)?;
+            let rises = matches!(
+                compare,
+                Compare::Lt | Compare::Le | Compare::Gt | Compare::Ge
+            );
+            let is_setp = func.opcode(comparison).as_abstract() == Some(AbstractOp::Setp);
+            let sides = func
+                .operands(comparison)
+                .get(2..4)
+                .filter(|_| rises && is_setp)?;
+            let bound = |side: Operand| match side.as_value() {
+                None => matches!(side, Operand::Imm(_)),
+                Some(value) => {
+                    let made = func.defining_block(value);
+                    let moves =
+                        (made.zip(home)).is_some_and(|(made, home)| self.nest.contains(home, made));
+                    let known = copied_number(func, side).is_some();
+                    self.divergence.is_uniform(value) && (moves || known)
+                }
+            };
+            let lanes = |side: Operand| {
+                side.as_value().is_some_and(|value| {
+                    !self.divergence.is_uniform(value) && self.is_sum(func, value, &mut 0)
+                })
+            };
+            let (a, b) = (sides[0], sides[1]);
+            Some(bound(a) && lanes(b) || bound(b) && lanes(a))
+        };
+        found().unwrap_or(false)
+    }
+
+    /// Whether `value` is a sum of multiples of the thread's number and of what is the same for all lanes.
+    fn is_sum(&self, func: &Function, value: Value, terms: &mut usize) -> bool {
+        *terms += 1;
+        if self.divergence.is_uniform(value) {
+            return true;
+        }
+        let Some(inst) = func.defining_inst(value).filter(|_| *terms <= MOST_TERMS) else {
+            return false;
+        };
+        use AbstractOp as A;
+        match func.opcode(inst).as_abstract() {
+            Some(A::Sreg) => func.modifier::<Special>(inst) == Some(Special::TidX),
+            Some(A::Mov | A::Add | A::Sub | A::Mul | A::Mad | A::Shl) => {
+                (func.value_uses(inst)).all(|used| self.is_sum(func, used, terms))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// How `branch` can go, if it can and its sides take at most `most` instructions.
@@ -344,7 +438,7 @@ fn access(func: &Function, inst: Inst) -> Option<Access> {
 }
 
 /// Puts `inst`, an access to memory, under a guard. What it would have loaded is anything where the guard does not hold.
-fn put_under(func: &mut Function, inst: Inst, guard: Guard) {
+pub(super) fn put_under(func: &mut Function, inst: Inst, guard: Guard) {
     let results: Vec<Value> = func.value_defs(inst).collect();
     let kept: Vec<Operand> = results
         .iter()

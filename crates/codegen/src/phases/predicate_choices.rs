@@ -6,7 +6,8 @@
 //! register is kept: numbers and parameters would have to be brought to one first, and a choice takes them as they are.
 //!
 //! **Loads** that if-conversion put under the same guard keep the other side themselves: no choice has to wait for them, and their predicate
-//! is free as soon as they are on their way, of which there are many more than predicates. They move down to the choice if nothing between may write what they read.
+//! is free as soon as they are on their way, of which there are many more than predicates. They move down to the choice if nothing between may write what they read. A number is moved
+//! to the register before: that takes an instruction as the choice does, but nothing waits for it.
 //!
 //! **Comparisons.** `(a < b) & q` becomes one comparison that is combined with `q`, where nobody else reads its outcome.
 //!
@@ -39,6 +40,8 @@ struct Choice {
     computed: Value,
     /// What is kept where the guard does not hold.
     kept: Value,
+    /// What moves a number there, if it is one.
+    number: Option<Inst>,
     guard: Guard,
 }
 
@@ -85,9 +88,8 @@ fn combine_and_guard(func: &mut Function, blocks: &[Block], chosen: Vec<Block>) 
                 moved.insert(comparison);
             }
             let choice = choices(func, inst, block).into_iter().flatten().find(|it| {
-                readings[it.computed] == 1
-                    && readings[it.kept] == here[it.kept]
-                    && later[it.kept] == 0
+                let last = readings[it.kept] == here[it.kept] && later[it.kept] == 0;
+                readings[it.computed] == 1 && (it.number.is_some() || last)
             });
             let stands = match choice {
                 Some(choice) => guard(func, inst, &choice),
@@ -183,7 +185,7 @@ fn is_choice(func: &Function, inst: Inst) -> bool {
         && func.inst(inst).guard().is_always()
         && func
             .result(inst, 0)
-            .is_some_and(|value| func.value_type(value) == Type::R)
+            .is_some_and(|value| matches!(func.value_type(value), Type::R | Type::R2))
 }
 
 /// The two ways in which `choice` of `block` might be a guard.
@@ -203,13 +205,16 @@ fn choices(func: &Function, choice: Inst, block: Block) -> [Option<Choice>; 2] {
             false => Guard::when(predicate),
         };
         let inst = func.defining_inst(computed)?;
+        let load = is_load_under(func, inst, guard) && stays_the_same(func, inst, choice);
+        let word = func.value_type(kept) == Type::R;
+        let number = load.then(|| number(func, kept)).flatten();
         let fits = func.layout.inst_block(inst) == Some(block)
-            && (is_one_instruction(func, inst)
-                || is_load_under(func, inst, guard) && stays_the_same(func, inst, choice))
-            && !is_free(func, kept);
+            && (load || word && is_one_instruction(func, inst))
+            && (number.is_some() || !is_free(func, kept));
         fits.then_some(Choice {
             computed,
             kept,
+            number,
             guard,
         })
     })
@@ -288,6 +293,15 @@ fn is_free(func: &Function, value: Value) -> bool {
     }
 }
 
+/// What moves a number to `value`, if something does.
+fn number(func: &Function, value: Value) -> Option<Inst> {
+    let inst = func.defining_inst(value)?;
+    let is_move = func.opcode(inst).as_abstract() == Some(AbstractOp::Mov)
+        && func.inst(inst).guard().is_always()
+        && matches!(func.operands(inst), [_, Operand::Imm(_)]);
+    is_move.then_some(inst)
+}
+
 /// How `inst` combines two predicates, if it always does and a comparison can do the same.
 fn combination(func: &Function, inst: Inst) -> Option<Combine> {
     let combine = match func.opcode(inst).as_abstract()? {
@@ -349,7 +363,26 @@ fn guard(func: &mut Function, inst: Inst, choice: &Choice) -> Inst {
         Some(_) => Reg::from(result),
         None => reg,
     });
+    let kept = match choice.number {
+        Some(number) => copy(func, number, computation),
+        None => choice.kept,
+    };
     func.set_guard(computation, choice.guard);
-    func.set_kept(computation, &[choice.kept.into()]);
+    func.set_kept(computation, &[kept.into()]);
     computation
+}
+
+/// A copy of `number`, a move, before `place`: what a load keeps is written over.
+fn copy(func: &mut Function, number: Inst, place: Inst) -> Value {
+    let (operation, source) = (func.inst(number).operation(), func.operands(number)[1]);
+    let ty = func
+        .result(number, 0)
+        .map_or(Type::R, |value| func.value_type(value));
+    let value = func.create_value(ty);
+    if let Operation::Abstract(op, mods) = operation {
+        let moved = func.create_abstract(op, mods, 1, &[value.into(), source]);
+        func.set_span(moved, func.inst(number).span());
+        func.layout.insert_inst_before(moved, place);
+    }
+    value
 }

@@ -74,21 +74,27 @@ fn read_there(func: &mut Function, inst: Inst, held: Vec<Held>) {
     func.set_implicit(inst, &uses, &defs);
 }
 
-/// Takes away what [`hold_warpgroup_operands`] added. Returns whether there was anything.
-pub(crate) fn release_warpgroup_operands(func: &mut Function) -> bool {
-    let readers: Vec<Inst> = func
-        .blocks()
-        .flat_map(|block| func.block_insts(block))
-        .filter(|&inst| {
-            matches!(
-                func.opcode(inst).as_machine(),
-                Some(Op::WARPGROUP_DEPBAR | Op::BRA)
-            ) && !func.implicit_uses(inst).is_empty()
-        })
-        .collect();
-    for &inst in &readers {
+/// What reads registers that [`hold_warpgroup_operands`] lets it read.
+fn readers(func: &Function) -> impl Iterator<Item = Inst> + '_ {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    insts.filter(|&inst| {
+        matches!(
+            func.opcode(inst).as_machine(),
+            Some(Op::WARPGROUP_DEPBAR | Op::BRA)
+        ) && !func.implicit_uses(inst).is_empty()
+    })
+}
+
+/// Whether there is anything that [`hold_warpgroup_operands`] added.
+pub(crate) fn holds_warpgroup_operands(func: &Function) -> bool {
+    readers(func).next().is_some()
+}
+
+/// Takes away what [`hold_warpgroup_operands`] added.
+pub(crate) fn release_warpgroup_operands(func: &mut Function) {
+    let readers: Vec<Inst> = readers(func).collect();
+    for inst in readers {
         let defs = func.implicit_defs(inst).to_vec();
         func.set_implicit(inst, &[], &defs);
     }
-    !readers.is_empty()
 }

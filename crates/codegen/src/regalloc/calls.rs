@@ -369,14 +369,26 @@ pub(super) fn preserved(func: &Function, call: Inst, limits: &[u32; 5]) -> [u32;
     let mut kept = [0; 5];
     for class in [Class::R, Class::P, Class::UR, Class::UP, Class::B] {
         let limit = limits[class as usize].min(u32::from(u8::MAX)) as u8;
-        let survives = |&index: &u8| {
-            let index = if class == Class::R { index } else { 0 };
-            convention.is_preserved(class.into(), index) && !(class == Class::R && index == pointer)
+        kept[class as usize] = match class {
+            Class::R => {
+                let counts = pointer < limit && convention.is_preserved(class.into(), pointer);
+                convention.preserved_below(class.into(), limit) - u32::from(counts)
+            }
+            _ if convention.is_preserved(class.into(), 0) => u32::from(limit),
+            _ => 0,
         };
-        kept[class as usize] = (0..limit).filter(survives).count() as u32;
     }
     kept
 }
+
+/// How wide a tuple of general registers can be at most that survives `call`, of as many registers as `limit`.
+pub(super) fn widest_preserved(func: &Function, call: Inst, limit: u32) -> u8 {
+    let limit = limit.min(u32::from(u8::MAX)) as u8;
+    convention(func, call).longest_preserved(Class::R.into(), limit, WIDE_ALIGNMENT)
+}
+
+/// The alignment of wide tuples.
+const WIDE_ALIGNMENT: u8 = 4;
 
 /// The registers that a function has to name that calls others or is called.
 pub(super) fn fewest(func: &Function) -> u8 {

@@ -27,6 +27,7 @@ use smallvec::SmallVec;
 const LONGEST: i16 = 64;
 
 /// The congruence classes of a function's values.
+#[derive(Clone)]
 pub(super) struct Classes {
     parent: Vec<u32>,
     /// Position relative to the parent's.

@@ -16,8 +16,13 @@ pub(super) type Units = [u64; 4];
 /// Adds `len` registers from `at` on.
 #[inline]
 pub(super) fn insert(units: &mut Units, at: u8, len: u8) {
-    for unit in at..at + len {
-        units[usize::from(unit >> 6)] |= 1 << (unit & 63);
+    if len == 1 {
+        units[usize::from(at >> 6)] |= 1 << (at & 63);
+        return;
+    }
+    let (before, all) = (below(at.into()), below(u16::from(at) + u16::from(len)));
+    for (word, (before, all)) in units.iter_mut().zip(before.iter().zip(all)) {
+        *word |= all & !before;
     }
 }
 
@@ -147,6 +152,8 @@ pub(super) struct File {
     pub(super) enough: u8,
     /// How many registers cost nothing more, if that saves moves.
     pub(super) cheap: u8,
+    /// Whether the lowest of equally good registers is taken, instead of the one that has been free longest.
+    lowest: bool,
 }
 
 /// By power of two up to 64: its multiples.
@@ -162,7 +169,12 @@ const MULTIPLES: [u64; 7] = [
 
 impl File {
     /// An empty file of which as many registers may be used as `budget` says.
-    pub(super) fn new(class: Class, budget: Budget, fixed: impl Iterator<Item = u8>) -> File {
+    pub(super) fn new(
+        class: Class,
+        budget: Budget,
+        lowest: bool,
+        fixed: impl Iterator<Item = u8>,
+    ) -> File {
         let count = usize::from(class.count());
         let mut barred = Units::default();
         for index in fixed {
@@ -177,6 +189,7 @@ impl File {
             usable: budget.usable.min(class.count()),
             enough: budget.enough.min(budget.usable),
             cheap: budget.cheap.max(budget.enough).min(budget.usable),
+            lowest,
         }
     }
 
@@ -318,6 +331,9 @@ impl File {
                 (pairs & LOW_PAIRS) << 2 | pairs >> 2 & LOW_PAIRS
             }));
         }
+        if self.lowest {
+            return members(&best).next();
+        }
         let mut oldest: Option<(u32, u8)> = None;
         for base in members(&best) {
             let units = usize::from(base)..usize::from(base) + usize::from(len);
@@ -347,7 +363,7 @@ mod tests {
         let mut booked = Units::default();
         insert(&mut booked, 0, 4);
         let find = |budget: Budget, booked: &Units| {
-            let file = File::new(Class::R, budget, std::iter::empty());
+            let file = File::new(Class::R, budget, false, std::iter::empty());
             file.find(1, 1, 0, &Units::default(), booked, |_| Units::default())
         };
         assert_eq!(find(budget, &Units::default()), Some(0));

@@ -6,7 +6,7 @@
 //!
 //! Cost: O(operands + live pairs of value and block).
 
-use super::calls::{is_call, preserved};
+use super::calls::{is_call, preserved, widest_preserved};
 use super::counts::{Goals, Room};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::Liveness;
@@ -21,8 +21,8 @@ pub(super) struct LastUses {
     /// read for the last time.
     ends: Vec<(u32, u32)>,
     values: Vec<Value>,
-    /// The most general registers that are needed anywhere.
-    pub(super) pressure: u32,
+    /// The most registers of each class that are needed anywhere.
+    pub(super) pressure: Counts,
     /// Blocks with a point that needs more than the goals, or a branch that passes more.
     pub(super) full: Vec<Block>,
     /// Instructions that read or write tokens, in the order of the layout, each with its block.
@@ -38,7 +38,21 @@ pub(super) struct Kills<'a> {
 }
 
 /// How many registers of each class are needed at a point.
-type Counts = [u32; 5];
+pub(super) type Counts = [u32; 5];
+
+/// Tuples of so many registers are not wide: runs of as many survive every call.
+pub(super) const NARROW: u16 = 4;
+
+fn is_wide(class: Class, weight: u16) -> bool {
+    class == Class::R && weight > NARROW
+}
+
+/// Makes each of `most` as large as its number in `counts` at least.
+pub(super) fn raise(most: &mut [u32], counts: &[u32]) {
+    for (most, &count) in most.iter_mut().zip(counts) {
+        *most = count.max(*most);
+    }
+}
 
 /// What is known of a value.
 #[derive(Clone, Copy)]
@@ -68,6 +82,8 @@ struct Walk<'a> {
     /// The place of the block at hand.
     block: u32,
     counts: Counts,
+    /// How wide each of the wide tuples is that is live.
+    wide: Vec<u16>,
     /// Whether all points of the block fit so far.
     fits: bool,
     last_uses: LastUses,
@@ -88,12 +104,13 @@ impl LastUses {
             known: types.map(Known::new).collect(),
             block: 0,
             counts: Counts::default(),
+            wide: Vec::new(),
             fits: true,
             last_uses: LastUses {
                 first: vec![0; func.block_count()],
                 ends: Vec::with_capacity(func.inst_count() + func.block_count()),
                 values: Vec::with_capacity(func.value_count()),
-                pressure: 0,
+                pressure: Counts::default(),
                 full: Vec::new(),
                 tokens: Vec::new(),
             },
@@ -123,6 +140,7 @@ impl Walk<'_> {
     fn block(&mut self, func: &Function, live: &Liveness, block: Block) {
         self.block += 1;
         self.counts = Counts::default();
+        self.wide.clear();
         self.fits = true;
         self.goals[Class::R as usize] = self.room.at_end(block);
         let tokens = self.last_uses.tokens.len();
@@ -140,6 +158,10 @@ impl Walk<'_> {
                     if met != self.block {
                         self.last_uses.values.push(value);
                         self.counts[class as usize] += u32::from(weight);
+                    } else if is_wide(class, weight)
+                        && let Some(place) = self.wide.iter().position(|&wide| wide == weight)
+                    {
+                        self.wide.swap_remove(place);
                     }
                     ended[class as usize] += u32::from(weight);
                     token |= class == Class::B;
@@ -161,6 +183,10 @@ impl Walk<'_> {
                 let kept = preserved(func, inst, &self.goals);
                 let counts = self.counts.iter().zip(kept);
                 self.fits &= counts.take(4).all(|(&count, kept)| count <= kept);
+                if let Some(&widest) = self.wide.iter().max() {
+                    let kept = widest_preserved(func, inst, self.goals[Class::R as usize]);
+                    self.fits &= widest <= u16::from(kept);
+                }
             }
             if !func.edges(inst).is_empty() {
                 let mut words = 0;
@@ -215,6 +241,9 @@ impl Walk<'_> {
         if new {
             known.met = self.block;
             self.counts[known.class as usize] += u32::from(known.weight);
+            if is_wide(known.class, known.weight) {
+                self.wide.push(known.weight);
+            }
         }
         new
     }
@@ -222,7 +251,7 @@ impl Walk<'_> {
     /// Takes note of how full the registers are, before anything leaves them.
     #[inline]
     fn look(&mut self) {
-        self.last_uses.pressure = self.last_uses.pressure.max(self.counts[Class::R as usize]);
+        raise(&mut self.last_uses.pressure, &self.counts);
         let pairs = self.counts.iter().zip(&self.goals);
         self.fits &= pairs.fold(true, |fit, (count, goal)| fit & (count <= goal));
     }
@@ -277,7 +306,7 @@ block2:
     #[test]
     fn a_block_is_full_when_one_of_its_points_needs_more_than_there_is() {
         let (enough, _) = last_uses(3);
-        assert_eq!((enough.pressure, enough.full), (3, vec![]));
+        assert_eq!((enough.pressure, enough.full), ([3, 1, 0, 0, 0], vec![]));
         let (few, [first, ..]) = last_uses(2);
         assert_eq!(few.full, [first]);
     }

@@ -11,7 +11,8 @@
 //!    gives registers ([`assign`]), to whole classes where that is possible.
 //! 4. Edges get the moves that remain ([`edges`]), and parallel copies become moves ([`moves`]).
 //!
-//! If alignment leaves no room although the registers would be enough, everything is started again with a smaller budget for step 2.
+//! If alignment leaves no room although the registers would be enough, everything is started again with a smaller budget for step 2; where the smaller budget would have
+//! been enough as well, only step 3 is.
 //! [`check`] proves an allocation against the code before it; it shares nothing with the steps above, and runs
 //! when the knob `VerifyRegisterAllocation` is set and in tests.
 //!
@@ -38,25 +39,36 @@ mod tokens;
 pub use frame::expand_after_allocation;
 
 use crate::knobs::registry;
-use crate::phases::release_warpgroup_operands;
+use crate::phases::{holds_warpgroup_operands, release_warpgroup_operands};
 use crate::pipeline::{Context, PhaseError};
-use assign::{BlockBoundaries, Edits, Facts, Stop};
+use crate::register_usage::RegisterUsage;
+use assign::{Facts, Stop};
 use check::{check_allocation, counts_are_kept};
 use counts::{Changing, Goals, Room};
+use last_uses::LastUses;
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
-use orias_ori::analysis::{DepthFirst, Frequencies, LoopNest};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness, LoopNest};
 use orias_ori::builder::BuildError;
 use orias_ori::{
-    AbstractOp, Attributes, Block, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg,
+    AbstractOp, Attributes, Block, Class, Function, FunctionKind, Inst, Level, PhysReg, Reg, Value,
     print_inst,
 };
 use orias_sass::{Op, Target};
 use packing::Packing;
+use rustc_hash::FxHashMap;
 use spill::Fitting;
 
 /// How often the budget is lowered before the phase gives up.
 const ATTEMPTS: u8 = 12;
+
+/// What knobs ask of the phase.
+#[derive(Clone, Copy)]
+struct Aims {
+    /// Whether allocations are proved.
+    check: bool,
+    usage: RegisterUsage,
+}
 
 /// Runs the phase.
 pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
@@ -66,15 +78,23 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
             print_inst(func, inst)
         )));
     }
+    // The scheduler may have tried this function.
+    if let Some(allocated) = func.take_tried() {
+        *func = allocated;
+        return Ok(());
+    }
     let files = context.machine.registers;
-    let check = context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION);
+    let aims = Aims {
+        check: context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION),
+        usage: RegisterUsage::of(context.knobs),
+    };
     keep_stack_pointer(func);
     calls::enter(func);
     if let Some(entry) = starting_registers(func, context.machine.target) {
         let whole = func.clone();
-        match attempt_held(func, files, check) {
+        match attempt_held(func, files, aims) {
             Ok(()) if counts::fits(func, entry, files) => {
-                if check {
+                if aims.check {
                     counts_are_kept(func)?;
                 }
                 return finish(func);
@@ -86,7 +106,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
         *func = whole;
         counts::drop_changes(func)?;
     }
-    attempt_held(func, files, check)?;
+    attempt_held(func, files, aims)?;
     finish(func)
 }
 
@@ -95,15 +115,16 @@ const WORTH_HOLDING: f64 = 1.0 / 16.0;
 
 /// Gives every value a register. What products of warp groups read late ([`crate::phases::hold_warpgroup_operands`]) is not kept for them where that takes more accesses to spilled
 /// registers: ptxas waits there, too.
-fn attempt_held(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<(), PhaseError> {
-    let mut free = func.clone();
-    if !release_warpgroup_operands(&mut free) {
-        return attempt(func, files, check);
+fn attempt_held(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(), PhaseError> {
+    if !holds_warpgroup_operands(func) {
+        return attempt(func, files, aims);
     }
+    let mut free = func.clone();
+    release_warpgroup_operands(&mut free);
     let given = local_accesses(func);
-    attempt(func, files, check)?;
+    attempt(func, files, aims)?;
     if local_accesses(func) > given {
-        attempt(&mut free, files, check)?;
+        attempt(&mut free, files, aims)?;
         if spill::accesses(&free) * (1.0 + WORTH_HOLDING) < spill::accesses(func) {
             *func = free;
         }
@@ -126,12 +147,41 @@ fn finish(func: &mut Function) -> Result<(), PhaseError> {
 }
 
 /// Gives every value a register, with smaller budgets until it works.
-fn attempt(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<(), PhaseError> {
-    let before = check.then(|| func.clone());
+fn attempt(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(), PhaseError> {
+    let before = aims.check.then(|| func.clone());
+    let limits = Class::ALL.map(|class| limit(func, files, class));
+    let goal = |margin: [u8; 5], class: usize| limits[class].saturating_sub(margin[class]);
+    let entry = starting_registers(func, func.target);
+    let fixed = func.attributes.fixed.iter();
+    let fixed = fixed.filter(|reg| reg.class() == Class::R).count() as u32;
     let mut unspilled: Option<Function> = None;
     let mut margin = [0; 5];
+    let mut ready: Option<Ready> = None;
     for _ in 0..ATTEMPTS {
-        match allocate(func, files, margin, &mut unspilled) {
+        let goals = Goals {
+            most: std::array::from_fn(|class| goal(margin, class)),
+            changing: entry.map(|entry| Changing {
+                entry,
+                withheld: files.reserved + fixed + u32::from(margin[Class::R as usize]),
+            }),
+        };
+        let tried = match ready.take() {
+            Some(ready) => Ok(ready),
+            None => Ready::new(func, limits, goals, &mut unspilled),
+        };
+        let tried = tried.and_then(|fitted| {
+            let placed = place(
+                func,
+                &fitted,
+                limits,
+                aims.usage,
+                margin,
+                unspilled.as_ref(),
+            );
+            ready = Some(fitted);
+            placed
+        });
+        match tried {
             Ok(()) => {
                 if let Some(before) = before {
                     check_allocation(&before, func)?;
@@ -139,10 +189,18 @@ fn attempt(func: &mut Function, files: &RegisterFiles, check: bool) -> Result<()
                 return Ok(());
             }
             Err(Stop::Full(class)) => {
-                margin[class as usize] += 2 + margin[class as usize] / 2;
-                // What is spilled for the smaller budget may be something else.
-                if let Some(unspilled) = unspilled.take() {
-                    *func = unspilled;
+                let class = class as usize;
+                margin[class] = margin[class].saturating_add(2 + margin[class] / 2);
+                // Where the smaller budget is no less than what was ever needed of the class, what was spilled for the larger one serves. (How many general registers
+                // survive a call depends on how many there are.)
+                let enough = u32::from(goal(margin, class));
+                let serves = |it: &Ready| class != Class::R as usize && it.most[class] <= enough;
+                if !ready.as_ref().is_some_and(serves) {
+                    ready = None;
+                    // What is spilled for the smaller budget may be something else.
+                    if let Some(unspilled) = unspilled.take() {
+                        *func = unspilled;
+                    }
                 }
             }
             Err(Stop::Error(error)) => return Err(error),
@@ -182,77 +240,77 @@ fn named_register(func: &Function) -> Option<Inst> {
     })
 }
 
-/// One attempt, with `margin` registers of each class left unused by what is not spilled. Parallel copies are left. When there is no room,
-/// nothing has changed but what was spilled; if anything was, the function before that is in `unspilled`.
-fn allocate(
+/// A function in which every class fits, and what is known of it.
+struct Ready {
+    graph: FlowGraph,
+    walk: DepthFirst,
+    live: Liveness,
+    last_uses: LastUses,
+    /// See [`Fitting::most`].
+    most: [u32; 5],
+    loops: LoopNest,
+    frequencies: Frequencies,
+    tokens: FxHashMap<Value, u8>,
+}
+
+impl Ready {
+    /// Spills what does not fit into `goals`; if anything was, the function before that is in `unspilled`.
+    fn new(
+        func: &mut Function,
+        limits: [u8; 5],
+        goals: Goals,
+        unspilled: &mut Option<Function>,
+    ) -> Result<Ready, Stop> {
+        let Fitting {
+            graph,
+            live,
+            last_uses,
+            most,
+        } = spill::fit(func, goals, unspilled)?;
+        let walk = DepthFirst::new(&graph);
+        let loops = LoopNest::new(&graph, &walk);
+        let frequencies = Frequencies::new(func, &graph, &walk, &loops);
+        let barriers = limits[Class::B as usize];
+        let tokens = tokens::assign(func, &graph, &live, &last_uses.tokens, barriers)?;
+        Ok(Ready {
+            graph,
+            walk,
+            live,
+            last_uses,
+            most,
+            loops,
+            frequencies,
+            tokens,
+        })
+    }
+}
+
+/// Gives every value a register, where those of `margin` were left unused by what was not spilled. Parallel copies are left. When there is no room, nothing has changed.
+fn place(
     func: &mut Function,
-    files: &RegisterFiles,
+    ready: &Ready,
+    limits: [u8; 5],
+    usage: RegisterUsage,
     margin: [u8; 5],
-    unspilled: &mut Option<Function>,
+    unspilled: Option<&Function>,
 ) -> Result<(), Stop> {
-    let limits = Class::ALL.map(|class| limit(func, files, class));
-    let entry = starting_registers(func, func.target);
-    let fixed = func.attributes.fixed.iter();
-    let fixed = fixed.filter(|reg| reg.class() == Class::R).count() as u32;
-    let goals = Goals {
-        most: std::array::from_fn(|class| limits[class].saturating_sub(margin[class])),
-        changing: entry.map(|entry| Changing {
-            entry,
-            withheld: files.reserved + fixed + u32::from(margin[Class::R as usize]),
-        }),
-    };
-    let Fitting {
-        graph,
-        live,
-        last_uses,
-    } = spill::fit(func, goals, unspilled)?;
-    let walk = DepthFirst::new(&graph);
-    let loops = LoopNest::new(&graph, &walk);
-    let frequencies = Frequencies::new(func, &graph, &walk, &loops);
-    let tokens = tokens::assign(
-        func,
-        &graph,
-        &live,
-        &last_uses.tokens,
-        limits[Class::B as usize],
-    )?;
     // Where something went to memory, nothing is gained by leaving registers over.
-    let stored = unspilled
-        .as_ref()
-        .is_some_and(|before| before.attributes.local < func.attributes.local);
+    let stored = unspilled.is_some_and(|before| before.attributes.local < func.attributes.local);
     let pressure = match stored {
-        false => last_uses.pressure,
+        false => ready.last_uses.pressure[Class::R as usize],
         true => u32::from(limits[Class::R as usize]),
     };
-    let packing = Packing::new(func, pressure, limits);
+    let packing = Packing::new(func, pressure, limits, usage);
     let facts = Facts {
-        graph: &graph,
-        walk: &walk,
-        frequencies: &frequencies,
-        live: &live,
-        last_uses: &last_uses,
-        tokens: &tokens,
+        graph: &ready.graph,
+        frequencies: &ready.frequencies,
+        live: &ready.live,
+        last_uses: &ready.last_uses,
+        walk: &ready.walk,
+        tokens: &ready.tokens,
         keeps_together: margin[Class::UR as usize] > 0 || margin[Class::UP as usize] > 0,
     };
-    let scanned = assign::assign(func, facts, packing.budgets())?;
-    let named = scanned.0.named;
-    let tight = match packing.overshoots(func, named) {
-        true => assign::assign(func, facts, packing.tight_budgets()).ok(),
-        false => None,
-    };
-    let packed = tight.map(|tight| (func.clone(), tight));
-    let rewrite = |func: &mut Function, (borders, edits): (BlockBoundaries, Edits)| {
-        edits.apply(func)?;
-        edges::resolve(func, &graph, &live, &borders);
-        Ok::<(), Stop>(())
-    };
-    rewrite(func, scanned)?;
-    if let Some((mut packed, tight)) = packed {
-        rewrite(&mut packed, tight)?;
-        if packing.pays(func, named, &packed, &loops) {
-            *func = packed;
-        }
-    }
+    packing.allocate(func, facts, &ready.loops)?;
     func.level = Level::Physical;
     Ok(())
 }

@@ -1,13 +1,16 @@
 //! How tightly values are packed: registers decide how many thread blocks a multiprocessor holds.
 //!
-//! The scan first tries to stay within what is live at once. Up to the next *edge*, the number of registers at which one block less fits, a register
-//! more costs nothing if it saves a move. Beyond it every value that alignment pushes up costs a block, so if the scan got there, a second
-//! one that must stay below is compared with it: moves are the price on the one side, a block on the other.
+//! A scan tries to stay within what is live at once; up to the next *edge*, the number of registers at which one block less fits, it takes a register
+//! more if that saves a move. What it comes to depends on the order in which values get their places ([`Manner`]): tuples first leaves fewer holes
+//! between aligned runs, but a loop's values may find theirs taken. So both are tried where the first one needs moves, and the one that issues
+//! less is kept. If it still needs more registers than are live at once, scans that may use no more than so many are compared with it, at the edge and below: moves are the
+//! price on the one side, a block, or registers alone, on the other.
 //!
-//! Cost: a second scan of functions that got past an edge.
+//! Cost: one scan where tuples found their places without moves, and up to [`ROUNDS`] more in two manners where they did not. What scans have in common is found once.
 
-use super::assign::Budget;
-use super::{calls, counts};
+use super::assign::{BlockBoundaries, Budget, Edits, Facts, Manner, Scans, Stop};
+use super::{calls, counts, edges};
+use crate::register_usage::RegisterUsage;
 use crate::schedule::budget::Occupancy;
 use cranelift_entity::EntityRef;
 use orias_machine::Machine;
@@ -17,8 +20,25 @@ use orias_ori::{AbstractOp, Class, Function, FunctionKind, Opcode};
 /// How much more may be issued so that more blocks fit, as a share of how many more.
 const WARPS_HIDE: f64 = 0.125;
 
+/// How much more may be issued so that fewer registers are used, as a share of how many fewer, where as many blocks fit.
+const REGISTERS_SPARE: f64 = 0.125;
+
+/// How often fewer registers are asked for.
+const ROUNDS: usize = 3;
+
 /// Iterations of a loop, as a guess.
 const ITERATIONS: f64 = 8.0;
+
+/// A function on registers.
+struct Allocated {
+    func: Function,
+    /// How many general registers it uses, from the first to the highest.
+    named: u8,
+    /// How many instructions and moves are issued, by how often they run.
+    issued: f64,
+    /// Whether values are moved at all.
+    moves: bool,
+}
 
 /// The registers of a function.
 pub(super) struct Packing {
@@ -30,11 +50,19 @@ pub(super) struct Packing {
     edge: u8,
     /// How many blocks the function had when it came.
     blocks: usize,
+    threads_are_known: bool,
+    /// What a register is worth, times what it is as a rule.
+    price: f64,
 }
 
 impl Packing {
     /// For a function that needs `pressure` general registers and may use as many as `limits` say.
-    pub(super) fn new(func: &Function, pressure: u32, limits: [u8; 5]) -> Packing {
+    pub(super) fn new(
+        func: &Function,
+        pressure: u32,
+        limits: [u8; 5],
+        usage: RegisterUsage,
+    ) -> Packing {
         let occupancy = Occupancy::new(func, Machine::of(func.target).registers);
         let most = u32::from(limits[Class::R as usize]);
         Packing {
@@ -43,17 +71,70 @@ impl Packing {
             enough: (pressure + 1).min(most) as u8,
             edge: occupancy.edge(pressure).min(most) as u8,
             blocks: func.block_count(),
+            threads_are_known: func.attributes.max_threads != [0; 3],
+            price: usage.price(),
         }
     }
 
-    /// What the scan may use.
-    pub(super) fn budgets(&self) -> [Budget; 5] {
-        self.up_to(self.limits[Class::R as usize])
-    }
-
-    /// What it may use without costing a block.
-    pub(super) fn tight_budgets(&self) -> [Budget; 5] {
-        self.up_to(self.edge)
+    /// Gives every value of `func` registers. Parallel copies are left.
+    pub(super) fn allocate(
+        &self,
+        func: &mut Function,
+        facts: Facts<'_>,
+        loops: &LoopNest,
+    ) -> Result<(), Stop> {
+        let usable = self.limits[Class::R as usize];
+        let scans = Scans::new(func, facts)?;
+        if !is_counted(func) {
+            let found = scans.assign(self.up_to(usable), Manner::AsMet)?;
+            return rewrite(func, facts, found);
+        }
+        let attempt = |within, manner| {
+            let found = scans.assign(self.up_to(within), manner)?;
+            let named = found.0.named;
+            let mut packed = func.clone();
+            rewrite(&mut packed, facts, found)?;
+            let (issued, moves) = self.issued(&packed, loops);
+            Ok::<_, Stop>(Allocated {
+                func: packed,
+                named,
+                issued,
+                moves,
+            })
+        };
+        let mut best = match attempt(usable, Manner::WidestFirst) {
+            Ok(first) if !first.moves => first,
+            Ok(first) => match attempt(usable, Manner::AsMet) {
+                Ok(second) if second.issued < first.issued => second,
+                Ok(_) | Err(Stop::Full(_)) => first,
+                Err(error) => return Err(error),
+            },
+            Err(Stop::Full(_)) => attempt(usable, Manner::AsMet)?,
+            Err(error) => return Err(error),
+        };
+        // The fewest registers that are not known to be too few.
+        let mut least = self.enough;
+        for round in 0..=ROUNDS {
+            let within = match round {
+                0 => self.edge,
+                1 => least,
+                _ => u8::midpoint(least, best.named),
+            };
+            if within >= best.named {
+                continue;
+            }
+            let manners = [Manner::WidestFirst, Manner::Lowest].into_iter();
+            let better = manners
+                .filter_map(|manner| attempt(within, manner).ok())
+                .find(|packed| self.pays(&best, packed));
+            match better {
+                Some(packed) => best = packed,
+                None if round > 0 => least = within + 1,
+                None => {}
+            }
+        }
+        *func = best.func;
+        Ok(())
     }
 
     fn up_to(&self, usable: u8) -> [Budget; 5] {
@@ -70,45 +151,52 @@ impl Packing {
         budgets
     }
 
-    /// Whether a scan that used so many registers cost a block.
-    pub(super) fn overshoots(&self, func: &Function, named: u8) -> bool {
-        named > self.edge && is_counted(func)
-    }
-
-    /// Whether `packed`, which stays below the edge, is better than `func`, which names so many registers. Without a known number of threads nobody knows
-    /// where the edges are; then it must not cost anything.
-    pub(super) fn pays(
-        &self,
-        func: &Function,
-        named: u8,
-        packed: &Function,
-        loops: &LoopNest,
-    ) -> bool {
+    /// Whether `packed` is better than `best`, which uses more registers. Without a known number of threads nobody knows where the edges are.
+    fn pays(&self, best: &Allocated, packed: &Allocated) -> bool {
         let blocks = |registers: u8| f64::from(self.occupancy.blocks(registers.into()).max(1));
-        let more = blocks(self.edge) / blocks(named) - 1.0;
-        let worth = match func.attributes.max_threads {
-            [0, 0, 0] => 0.0,
-            _ => more * WARPS_HIDE,
+        let spared = 1.0 - f64::from(packed.named) / f64::from(best.named);
+        let more = match self.threads_are_known {
+            true => blocks(packed.named) / blocks(best.named) - 1.0,
+            false => 0.0,
         };
-        self.issued(packed, loops) <= self.issued(func, loops) * (1.0 + worth)
+        let worth = (more * WARPS_HIDE).max(spared * REGISTERS_SPARE * self.price);
+        packed.named < best.named && packed.issued <= best.issued * (1.0 + worth)
     }
 
-    /// How many instructions and moves are issued, by how often they run.
-    fn issued(&self, func: &Function, loops: &LoopNest) -> f64 {
-        let each = func.blocks().map(|block| {
+    /// How many instructions and moves are issued, by how often they run, and whether there are moves.
+    fn issued(&self, func: &Function, loops: &LoopNest) -> (f64, bool) {
+        let (mut issued, mut moves) = (0.0, false);
+        for block in func.blocks() {
             // A block that was made for an edge of the graph runs less often than what it comes from.
             let depth = match block.index() < self.blocks {
                 true => loops.block_depth(block).min(6),
                 false => 0,
             };
-            let counts = func.block_insts(block).map(|inst| match func.opcode(inst) {
-                Opcode::Abstract(AbstractOp::ParCopy) => func.result_count(inst),
-                _ => 1,
-            });
-            counts.sum::<usize>() as f64 * ITERATIONS.powi(depth as i32)
-        });
-        each.sum()
+            let mut count = 0;
+            for inst in func.block_insts(block) {
+                count += match func.opcode(inst) {
+                    Opcode::Abstract(AbstractOp::ParCopy) => {
+                        moves = true;
+                        func.result_count(inst)
+                    }
+                    _ => 1,
+                };
+            }
+            issued += count as f64 * ITERATIONS.powi(depth as i32);
+        }
+        (issued, moves)
     }
+}
+
+/// Writes down what a scan found.
+fn rewrite(
+    func: &mut Function,
+    facts: Facts<'_>,
+    (borders, edits): (BlockBoundaries, Edits),
+) -> Result<(), Stop> {
+    edits.apply(func)?;
+    edges::resolve(func, facts.graph, facts.live, &borders);
+    Ok(())
 }
 
 /// Whether the registers of a function by itself decide how many blocks fit.

@@ -24,6 +24,7 @@ pub(super) struct Run {
 }
 
 /// By value: the points at which it is live, in ascending order. Values without contents (`undef`) have none.
+#[derive(Clone)]
 pub(super) struct Ranges {
     runs: Csr<Run>,
     /// How many points there are.

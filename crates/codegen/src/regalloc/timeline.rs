@@ -57,12 +57,15 @@ impl<const WORDS: usize> Timeline<WORDS> {
             (low, high) = (low.div_ceil(2), high / 2);
         }
         let (low, high) = self.ends(run);
-        for mut node in [low, high - 1] {
-            node /= 2;
-            while node > 0 {
-                add(&mut self.nodes[node].some, units);
-                node /= 2;
-            }
+        let (mut first, mut last) = (low / 2, (high - 1) / 2);
+        while first != last {
+            add(&mut self.nodes[first].some, units);
+            add(&mut self.nodes[last].some, units);
+            (first, last) = (first / 2, last / 2);
+        }
+        while first > 0 {
+            add(&mut self.nodes[first].some, units);
+            first /= 2;
         }
     }
 
@@ -70,11 +73,16 @@ impl<const WORDS: usize> Timeline<WORDS> {
     pub(super) fn booked(&self, run: Run) -> [u64; WORDS] {
         let mut units = [0; WORDS];
         let (mut low, mut high) = self.ends(run);
-        for mut node in [low, high - 1] {
-            while node > 0 {
-                add(&mut units, &self.nodes[node].whole);
-                node /= 2;
-            }
+        // The way up from both ends is one way from where they meet.
+        let (mut first, mut last) = (low, high - 1);
+        while first != last {
+            add(&mut units, &self.nodes[first].whole);
+            add(&mut units, &self.nodes[last].whole);
+            (first, last) = (first / 2, last / 2);
+        }
+        while first > 0 {
+            add(&mut units, &self.nodes[first].whole);
+            first /= 2;
         }
         while low < high {
             if low & 1 == 1 {

@@ -9,6 +9,7 @@ use super::estimate::estimate;
 use super::instructions::{Candidates, FixedBlock, Scheduler, Variant};
 use super::priority::Mode;
 use super::strategies::{Asked, Strategy};
+use crate::register_usage::RegisterUsage;
 
 /// An order is near to one more block on a multiprocessor if it needs no more than this part too many registers.
 const NEAR: u32 = 2;
@@ -108,7 +109,8 @@ impl Scheduler<'_> {
         let warps = self.occupancy.warps(budget.max(0) as u32);
         let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
         // More warps help launches that bring them, and as a guess every second one does.
-        let turns = match turns > 1.0 {
+        let usage = self.options.register_usage();
+        let turns = match turns > 1.0 && usage != RegisterUsage::Few {
             true => f64::midpoint(turns, 1.0),
             false => turns,
         };

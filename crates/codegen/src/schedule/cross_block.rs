@@ -12,6 +12,8 @@
 //! no block between has a long operation; here a moved instruction may be moved again, up to as many blocks as knob 744 says, which
 //! asks for the same of each step. Nothing moves above a switch, nor from a block that hardly ever runs to one that does.
 //!
+//! **What waits.** Nothing that reads what the block before loads, unless its branch waits for that load anyway: the branch would wait for it, and with it all that is behind.
+//!
 //! **How many.** As many as the block before has idle cycles on its critical path, at most as knob 743 says, the longest chains first,
 //! and only while that block's live registers stay where they cost nothing.
 
@@ -106,7 +108,10 @@ fn find(
     let mut going: EntitySet<Inst> = EntitySet::new();
     let pairs: Vec<(Block, Block, Vec<Inst>)> = pairs
         .into_iter()
-        .map(|(block, before)| (block, before, could_go(func, block, passed, &mut going)))
+        .map(|(block, before)| {
+            let could = could_go(func, (block, before), passed, &mut going);
+            (block, before, could)
+        })
         .filter(|(_, _, could)| !could.is_empty())
         .collect();
     if pairs.is_empty() {
@@ -156,15 +161,16 @@ fn idle_cycles(graph: &Graph) -> usize {
     Timeline::new(graph).length.saturating_sub(busy) as usize
 }
 
-/// The instructions of `block` that could go if all before them in the list do; they are put among those that do.
+/// The instructions of `block` that could go to the one before if all before them in the list do; they are put among those that do.
 fn could_go(
     func: &Function,
-    block: Block,
+    (block, before): (Block, Block),
     (passed, step): (&SecondaryMap<Inst, u8>, u8),
     going: &mut EntitySet<Inst>,
 ) -> Vec<Inst> {
     let mut could: Vec<Inst> = Vec::new();
     let end = tail_start(func, block);
+    let awaited = awaited(func, before);
     let mut next = func.layout.first_inst(block);
     while let Some(inst) = next.filter(|&inst| inst != end) {
         next = func.layout.next_inst(inst);
@@ -175,9 +181,13 @@ fn could_go(
         func.for_each_use(inst, |reg| {
             there = there
                 && match reg.value().map(|value| func.value_def(value)) {
-                    Some(ValueDef::Inst(maker, _)) => {
-                        func.layout.inst_block(maker) != Some(block) || going.contains(maker)
-                    }
+                    Some(ValueDef::Inst(maker, _)) => match func.layout.inst_block(maker) {
+                        Some(home) if home == block => going.contains(maker),
+                        Some(home) if home == before => {
+                            awaited.contains(&maker) || !takes_long(func, maker)
+                        }
+                        _ => true,
+                    },
                     Some(ValueDef::Param(home, _)) => home != block,
                     _ => false,
                 };
@@ -188,6 +198,52 @@ fn could_go(
         }
     }
     could
+}
+
+/// Instructions of a block that are looked at for what its branch waits for.
+const MOST_AWAITED: usize = 64;
+
+/// What the branch at the end of `block` waits for.
+fn awaited(func: &Function, block: Block) -> Vec<Inst> {
+    let mut found: Vec<Inst> = func.terminator(block).into_iter().collect();
+    let mut next = 0;
+    while next < found.len() && found.len() < MOST_AWAITED {
+        // What is passed on is not waited for.
+        let guard = func
+            .inst(found[next])
+            .guard()
+            .reg()
+            .and_then(|reg| reg.value());
+        let is_end = next == 0;
+        let uses = func.value_uses(found[next]).filter(|_| !is_end);
+        for value in guard.into_iter().chain(uses) {
+            if let Some(maker) = func.defining_inst(value)
+                && func.layout.inst_block(maker) == Some(block)
+                && !found.contains(&maker)
+            {
+                found.push(maker);
+            }
+        }
+        next += 1;
+    }
+    found
+}
+
+/// Whether the result of `inst` comes from memory: whoever reads it in the same block would keep the block's end waiting.
+fn takes_long(func: &Function, inst: Inst) -> bool {
+    let constant = |memory: &MemoryEffect| memory.space == MemorySpace::Constant;
+    match func.opcode(inst).as_machine() {
+        Some(op) => !op.row().memory.iter().all(constant),
+        // A tuple is there when its parts are, and they when it is.
+        None => func.value_uses(inst).any(|value| {
+            let maker = func.defining_inst(value);
+            maker.is_some_and(|maker| {
+                func.layout.inst_block(maker) == func.layout.inst_block(inst)
+                    && func.opcode(maker).as_machine().is_some()
+                    && takes_long(func, maker)
+            })
+        }),
+    }
 }
 
 /// Those of `could` that go where there is so much space, in their order.

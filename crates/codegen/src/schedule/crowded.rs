@@ -5,7 +5,7 @@
 //! Often a leaner order needs no spills at all: sixty loads whose addresses were all computed first.
 //!
 //! Cost: up to three trial allocations of a function that spills, and one more where registers are few and instructions went to other blocks; nothing
-//! for others.
+//! for others. AllocateRegisters takes over what was tried on the order that is taken.
 
 use super::relink::relink;
 use super::trial::weighted_spills;
@@ -57,8 +57,9 @@ pub(super) fn settle(
         candidates.push((ordered, alternative.cycles));
     }
     let mut best: Option<(f64, f64)> = None;
+    let mut kept = None;
     for (candidate, cycles) in candidates {
-        let Some(spilled) = weighted_spills(&candidate, context) else {
+        let Some((spilled, allocated)) = weighted_spills(&candidate, context) else {
             continue;
         };
         let cost = cycles + spilled / 4.0 * WORD;
@@ -74,7 +75,11 @@ pub(super) fn settle(
         if best.is_none_or(is_better) {
             best = Some((cost, spilled));
             *func = candidate;
+            kept = Some(allocated);
         }
+    }
+    if let Some(allocated) = kept {
+        func.keep_tried(allocated);
     }
 }
 

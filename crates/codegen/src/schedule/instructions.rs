@@ -110,10 +110,8 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
     for (block, order) in planned.orders {
         relink(func, block, &order);
     }
-    if let Some(before) = before
-        && trial::spills_more(&before, func, context)
-    {
-        *func = before;
+    if let Some(before) = before {
+        trial::keep_better(func, before, context);
     }
     Ok(())
 }

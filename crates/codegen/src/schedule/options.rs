@@ -10,6 +10,7 @@ use super::strategies::Asked;
 use crate::knobs::scheduling as knob;
 use crate::knobs::{Knobs, Point, WhenList};
 use crate::pipeline::{Context, PhaseError};
+use crate::register_usage::RegisterUsage;
 use orias_ori::analysis::Frequencies;
 use orias_ori::{Block, Function};
 use std::collections::BTreeMap;
@@ -178,7 +179,12 @@ impl<'a> Options<'a> {
 
     /// What each register above those live in the order before costs, as a share of all cycles.
     pub fn bump_scale(&self) -> f64 {
-        self.knobs.double(&knob::BUMP_SCALE)
+        self.knobs.double(&knob::BUMP_SCALE) * self.register_usage().price()
+    }
+
+    /// How freely registers are traded for speed.
+    pub(crate) fn register_usage(&self) -> RegisterUsage {
+        RegisterUsage::of(self.knobs)
     }
 
     /// Live registers above which ReduceReg runs for sure, and above which nothing else does.

@@ -9,7 +9,8 @@ use super::build::operations::{self, OperationFacts};
 use orias_machine::Machine;
 use orias_ori::{Block, Class, Effects, Function, Inst, Operand, Operation, RegKind};
 use orias_sass::{
-    Effects as RowEffects, Mods, Op, Space, modifier_names as name, modifier_values as value,
+    Effects as RowEffects, MemoryEffect, Mods, Op, Space, modifier_names as name,
+    modifier_values as value,
 };
 
 /// A kind of thing that a fence holds back.
@@ -18,8 +19,10 @@ use orias_sass::{
 pub enum FenceClass {
     /// Everything.
     All,
-    /// Accesses to memory.
+    /// Accesses to memory that somebody may write.
     Memory,
+    /// Loads from memory that nobody writes while the kernel runs (`ld.global.nc`).
+    ReadOnly,
     /// Operations whose result depends on which lanes run together.
     Lanes,
     /// Convergence regions: where lanes part and meet.
@@ -38,6 +41,7 @@ impl FenceClass {
     pub const ALL: [FenceClass; FenceClass::COUNT] = [
         FenceClass::All,
         FenceClass::Memory,
+        FenceClass::ReadOnly,
         FenceClass::Lanes,
         FenceClass::Regions,
         FenceClass::Async,
@@ -70,6 +74,12 @@ impl FenceClasses {
         FenceClasses(self.0 | other.0)
     }
 
+    /// The tokens of this that are not in the other.
+    #[must_use]
+    pub const fn without(self, other: FenceClasses) -> FenceClasses {
+        FenceClasses(self.0 & !other.0)
+    }
+
     /// Whether `token` is among them.
     pub const fn contains(self, token: FenceClass) -> bool {
         self.0 >> token as u8 & 1 == 1
@@ -95,6 +105,8 @@ pub struct Order {
     pub has: FenceClasses,
     /// Holds these back.
     pub takes: FenceClasses,
+    /// Stays behind those of these that stand before it, but lets later ones pass.
+    pub follows: FenceClasses,
 }
 
 impl Order {
@@ -102,16 +114,19 @@ impl Order {
     pub const NONE: Order = Order {
         has: FenceClasses::NONE,
         takes: FenceClasses::NONE,
+        follows: FenceClasses::NONE,
     };
 }
 
 const MEMORY: FenceClasses = FenceClasses::of(&[FenceClass::Memory]);
+const READ_ONLY: FenceClasses = FenceClasses::of(&[FenceClass::ReadOnly]);
 const LANES: FenceClasses = FenceClasses::of(&[FenceClass::Lanes]);
 const ASYNC: FenceClasses = FenceClasses::of(&[FenceClass::Async]);
 const UNIFORM: FenceClasses = FenceClasses::of(&[FenceClass::Uniform]);
 /// What a fence between threads holds back: all that others can see, and all that depends on who is there.
 pub(super) const BETWEEN_THREADS: FenceClasses = FenceClasses::of(&[
     FenceClass::Memory,
+    FenceClass::ReadOnly,
     FenceClass::Lanes,
     FenceClass::Regions,
     FenceClass::Async,
@@ -120,6 +135,7 @@ pub(super) const BETWEEN_THREADS: FenceClasses = FenceClasses::of(&[
 pub(super) const EVERYTHING: FenceClasses = FenceClasses::of(&[
     FenceClass::All,
     FenceClass::Memory,
+    FenceClass::ReadOnly,
     FenceClass::Lanes,
     FenceClass::Regions,
     FenceClass::Async,
@@ -150,6 +166,17 @@ const REGROUPING: &[Op] = &[
     Op::WARPSYNC_ALL,
     Op::WARPSYNC_COLLECTIVE,
     Op::WARPSYNC_COLLECTIVE_ALL,
+];
+
+/// Barriers of a thread block. What its threads wrote before them is seen behind them; what nobody writes is the same on both sides, so that loads of it need not wait for anybody
+/// (ptxas 13 issues them before BAR.SYNC, too). None goes behind a barrier that it stood before: while a warp waits there, its loads are on their way. Fences and waits for other grids hold them back all the same: such loads are used on what another grid wrote.
+const BLOCK_BARRIERS: &[Op] = &[
+    Op::BAR_SYNC,
+    Op::BAR_SYNC_PACKED,
+    Op::BAR_ARV,
+    Op::BAR_ARV_PACKED,
+    Op::BAR_RED,
+    Op::BAR_RED_PACKED,
 ];
 
 /// Operations that open and leave convergence regions.
@@ -198,6 +225,9 @@ pub(super) fn of_operation(op: Op) -> Order {
         order.takes = FenceClasses::of(&[FenceClass::Regions]);
     } else if ALONE.contains(&op) || effects.intersects(leaves) || branches {
         order.takes = EVERYTHING;
+    } else if BLOCK_BARRIERS.contains(&op) {
+        order.takes = BETWEEN_THREADS.without(READ_ONLY);
+        order.follows = READ_ONLY;
     } else if effects.intersects(fences) {
         order.takes = BETWEEN_THREADS;
     } else if effects.contains(RowEffects::OTHER) {
@@ -237,6 +267,13 @@ pub(super) fn with_operands(func: &Function, inst: Inst, uniform: bool) -> Order
     }
     if facts.touches_memory && is_ordered(func, inst, facts, mods) {
         order.takes = order.takes.with(MEMORY);
+        let near = |memory: &MemoryEffect| memory.space == Space::Shared;
+        if !op.row().memory.iter().all(near) {
+            order.takes = order.takes.with(READ_ONLY);
+        }
+    }
+    if facts.touches_memory && is_read_only(facts, mods) {
+        order.has = order.has.without(MEMORY).with(READ_ONLY);
     }
     if uniform {
         order.has = order.has.with(UNIFORM);
@@ -254,7 +291,7 @@ fn is_exclusive(mods: Mods) -> bool {
 
 /// Whether what stands at the end of `block` is issued for the lanes of each mask, or of each function that lanes called, in turn, up to the BSYNC:
 /// nothing that could stand elsewhere should be there, and nothing passes the WARPSYNC.
-pub(super) fn ends_in_turns(func: &Function, block: Block) -> bool {
+pub(crate) fn ends_in_turns(func: &Function, block: Block) -> bool {
     let meets = func.terminator(block).is_some_and(|end| {
         let tail = crate::tail::tail_start(func, end);
         func.opcode(tail).as_machine() == Some(Op::BSYNC)
@@ -287,8 +324,8 @@ fn of_abstract(effects: Effects) -> Order {
     let memory = Effects::READS.with(Effects::WRITES);
     if effects.intersects(everything) && !effects.contains(Effects::TERMINATOR) {
         return Order {
-            has: FenceClasses::NONE,
             takes: EVERYTHING,
+            ..Order::NONE
         };
     }
     let mut order = Order::default();

@@ -34,20 +34,29 @@ fn usable(func: &Function) -> u32 {
     u32::from(regalloc::limit(func, files, Class::R))
 }
 
-/// Whether the allocator spills more in `after` than in `before`. Of functions it does not take nothing is known here; it says so itself
-/// when their turn comes.
-pub(super) fn spills_more(before: &Function, after: &Function, context: &Context<'_>) -> bool {
-    let Some(spilled) = spills(after, context) else {
-        return false;
+/// Gives `func` its order `before` if the allocator spills less in that. What the allocator made of the one that stays is kept for it. Of functions it
+/// does not take nothing is known here; it says so itself when their turn comes.
+pub(super) fn keep_better(func: &mut Function, before: Function, context: &Context<'_>) {
+    let Some((spilled, allocated)) = spills(func, context) else {
+        return;
     };
-    spilled > 0 && spills(before, context).is_some_and(|had| spilled > had)
+    if spilled > 0
+        && let Some((had, better)) = spills(&before, context)
+        && spilled > had
+    {
+        *func = before;
+        func.keep_tried(better);
+        return;
+    }
+    func.keep_tried(allocated);
 }
 
-/// How many bytes of accesses to local memory allocation adds.
-fn spills(func: &Function, context: &Context<'_>) -> Option<u32> {
+/// How many bytes of accesses to local memory allocation adds, and what it makes of `func`.
+fn spills(func: &Function, context: &Context<'_>) -> Option<(u32, Function)> {
     let mut allocated = func.clone();
     regalloc::allocate_registers(&mut allocated, context).ok()?;
-    Some(local_bytes(&allocated).saturating_sub(local_bytes(func)))
+    let bytes = local_bytes(&allocated).saturating_sub(local_bytes(func));
+    Some((bytes, allocated))
 }
 
 /// The bytes that all accesses to local memory touch together.
@@ -70,8 +79,8 @@ fn block_bytes(func: &Function, block: Block) -> u32 {
     bytes.map(u32::from).sum()
 }
 
-/// How many bytes of accesses to local memory a run of the function has that allocation added, by how often blocks run.
-pub(super) fn weighted_spills(func: &Function, context: &Context<'_>) -> Option<f64> {
+/// How many bytes of accesses to local memory a run of the function has that allocation added, by how often blocks run, and what it made of `func`.
+pub(super) fn weighted_spills(func: &Function, context: &Context<'_>) -> Option<(f64, Function)> {
     let mut allocated = func.clone();
     regalloc::allocate_registers(&mut allocated, context).ok()?;
     let weighted = |func: &Function| {
@@ -82,5 +91,5 @@ pub(super) fn weighted_spills(func: &Function, context: &Context<'_>) -> Option<
             .map(|it| bytes(it) * frequencies.times(it))
             .sum::<f64>()
     };
-    Some(weighted(&allocated) - weighted(func))
+    Some((weighted(&allocated) - weighted(func), allocated))
 }

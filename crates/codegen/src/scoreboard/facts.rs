@@ -237,10 +237,14 @@ impl Code {
                 self.add_access(access, Place::of(instruction, &access), mods, known)?;
             }
         }
+        // Whoever has no result has acquired nothing: nobody waits for an atomic operation's end to drop what was read before.
+        let acquires = self.writes.len() > starts[2];
+        let counts =
+            |&token: &(OrderToken, Role)| acquires || token != (OrderToken::Acquire, Role::Writes);
         match (&known.tokens, &instruction) {
-            (Some(tokens), _) => self.add_tokens(tokens.iter().copied()),
+            (Some(tokens), _) => self.add_tokens(tokens.iter().copied().filter(counts)),
             (None, Some(instruction)) => {
-                let tokens = self.machine.tokens(instruction);
+                let tokens = self.machine.tokens(instruction).filter(counts);
                 self.add_tokens(tokens.filter(|token| known.minds(*token)));
             }
             (None, None) => {}

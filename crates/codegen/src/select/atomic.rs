@@ -267,6 +267,8 @@ pub(super) fn red(s: &mut Selector<'_>) -> Done {
     s.fence_before()?;
     match space {
         Space::Shared => return shared(s, reduce, true),
+        // An exchange that nobody reads is a store.
+        _ if reduce == Reduce::Exch => return Err(s.unsupported()),
         Space::Global | Space::Generic => {}
         _ => return Err(s.unsupported()),
     }

@@ -8,7 +8,7 @@
 //! - behind a branch at which lanes part that do something before they end: nobody waits for those at a BSYNC, but they are part of the thread
 //!   block until they end;
 //! - behind YIELD, which lets lanes go on that wait at BSYNC for those that yield, behind a call, as the function called may
-//!   yield, and behind WARPSYNC with a mask of some lanes outside a region of its own;
+//!   yield (slow paths do not), and behind WARPSYNC with a mask of some lanes outside a region of its own;
 //! - behind the end of a region that they opened in parts.
 //!
 //! In the last three cases they are, until an operation on the whole warp has brought them together again, however far behind.
@@ -17,9 +17,10 @@
 //!
 //! **Algorithm.** That of [`PartialWarps`]; then one walk through each block.
 
+use crate::phases::is_slow_path;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use orias_ori::analysis::{FlowGraph, LaneNeeds, PartialWarpCauses, PartialWarps};
-use orias_ori::{AbstractOp, Block, Function, Inst};
+use orias_ori::{AbstractOp, Block, Function, Inst, Operand};
 
 /// What is known of operations on lanes.
 pub(super) struct Gathering {
@@ -40,7 +41,7 @@ pub(super) fn find(
     let causes = PartialWarpCauses {
         at_start: &|block| yielding[block],
         at_end: &|block| left[block.as_u32() as usize],
-        behind: &|inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Call),
+        behind: &|inst| may_yield(func, inst),
         apart: &|block| apart[block.as_u32() as usize],
     };
     let parts = PartialWarps::new(func, graph, &causes);
@@ -61,4 +62,15 @@ pub(super) fn find(
         });
     }
     found
+}
+
+/// Whether `inst` calls a function that may yield.
+fn may_yield(func: &Function, inst: Inst) -> bool {
+    if func.opcode(inst).as_abstract() != Some(AbstractOp::Call) {
+        return false;
+    }
+    match func.operands(inst).get(func.result_count(inst)) {
+        Some(&Operand::Symbol { symbol, .. }) => !is_slow_path(func.symbol_name(symbol)),
+        _ => true,
+    }
 }

@@ -3,6 +3,7 @@
 use super::scattered::ScatteredBarriers;
 use super::source::Source;
 use crate::pipeline::PhaseError;
+use crate::tail::may_wait_for_lanes;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use orias_machine::Machine;
@@ -337,6 +338,11 @@ impl<'f> Selector<'f> {
         self.aliases[value] = other.into();
         let readings = self.demand[value];
         self.demand[other] += readings;
+        // Who reads the words of one reads those of the other.
+        if let Some(split) = self.splits[value].take() {
+            self.func.set_operand(split, 2, other.into());
+            self.adopt_split(split, other);
+        }
     }
 
     /// The two words of `value`: taken apart once, right behind its definition.
@@ -487,12 +493,25 @@ impl<'f> Selector<'f> {
         value
     }
 
-    /// Makes the uniform values that were asked for, at the start of their blocks.
+    /// Makes the uniform values that were asked for: at the start of the entry where whole warps run, else at the start of each stretch of
+    /// their block that reads them.
     pub(super) fn make_shared(&mut self) -> Result<(), PhaseError> {
+        let mut wanted = Vec::new();
         for (kind, block, value) in std::mem::take(&mut self.shared) {
-            let Some(first) = self.func.layout.first_inst(block) else {
-                continue;
-            };
+            match self.whole_entry == Some(block) {
+                true => wanted.extend(
+                    (self.func.layout.first_inst(block)).map(|first| (kind, block, value, first)),
+                ),
+                false => {
+                    let made = self.one_for_each_stretch(block, value);
+                    wanted.extend(
+                        made.into_iter()
+                            .map(|(value, first)| (kind, block, value, first)),
+                    );
+                }
+            }
+        }
+        for (kind, block, value, first) in wanted.into_iter().rev() {
             self.at = first;
             self.block = block;
             match kind {
@@ -534,6 +553,36 @@ impl<'f> Selector<'f> {
             }
         }
         Ok(())
+    }
+
+    /// The readings of `value` in each stretch of `block` get a value of their own; they come back with the instruction they are made before.
+    /// A stretch ends where lanes wait: others may write the uniform registers meanwhile.
+    fn one_for_each_stretch(&mut self, block: Block, value: Value) -> Vec<(Value, Inst)> {
+        let insts: Vec<Inst> = self.func.block_insts(block).collect();
+        let mut made: Vec<(Value, Inst)> = Vec::new();
+        let mut start = None;
+        let mut here = None;
+        for inst in insts {
+            let first = *start.get_or_insert(inst);
+            if self.func.value_uses(inst).any(|read| read == value) {
+                let own = *here.get_or_insert_with(|| {
+                    let own = match made.is_empty() {
+                        true => value,
+                        false => self.func.create_value(self.func.value_type(value)),
+                    };
+                    made.push((own, first));
+                    own
+                });
+                self.func.map_uses(inst, |reg| match reg.value() {
+                    Some(read) if read == value => Reg::from(own),
+                    _ => reg,
+                });
+            }
+            if may_wait_for_lanes(self.func, inst) {
+                (start, here) = (None, None);
+            }
+        }
+        made
     }
 
     /// Gives every renamed value its real name.

@@ -6,14 +6,16 @@
 //! all lanes that are together, because they came along different edges or from different iterations, is in none.
 //!
 //! What is written while the whole warp runs may be read anywhere below. Convergence barriers (class B) are made to live across branches and are not looked
-//! at. Cost: O(operands).
+//! at. Results of the operations that work across lanes (ELECT, VOTE, REDUX) are the same for the lanes that run together there, whatever those read;
+//! they are not carried behind a branch. Cost: O(operands).
 
 use super::def_use::{DefUse, Place, Use};
 use super::divergence::Divergence;
 use super::loops::LoopNest;
 use super::order::DepthFirst;
-use crate::{Block, Class, Function, Value};
+use crate::{AbstractOp, Block, Class, Function, Inst, Opcode, Value};
 use cranelift_entity::EntityRef;
+use orias_sass as sass;
 use std::fmt;
 
 /// One breach of the rule.
@@ -79,7 +81,10 @@ pub fn uniform_misuses(
         else {
             continue;
         };
-        if !divergence.is_uniform(value) {
+        // What lanes that run together found out together (who is elected, how they voted) is theirs until they part.
+        let of_the_group =
+            (function.defining_inst(value)).is_some_and(|inst| works_across_lanes(function, inst));
+        if !divergence.is_uniform(value) && !of_the_group {
             found.push(UniformMisuse {
                 value,
                 block: home,
@@ -102,6 +107,11 @@ pub fn uniform_misuses(
             };
             let reason = if !walk.is_reachable(read.block(function)) {
                 continue;
+            } else if !divergence.is_uniform(value) {
+                match after_branch {
+                    true => Reason::Differs,
+                    false => continue,
+                }
             } else if !divergence.is_uniform_at(value, block, nest) {
                 Reason::FromDifferentIterations
             } else if divergence.is_partial(home) && after_branch {
@@ -118,4 +128,13 @@ pub fn uniform_misuses(
         }
     }
     found
+}
+
+/// Whether `inst` gives one result to all lanes that execute it together.
+fn works_across_lanes(function: &Function, inst: Inst) -> bool {
+    match function.opcode(inst) {
+        Opcode::Machine(op) => op.row().effects.intersects(sass::Effects::CONVERGENT),
+        // Nobody reads what it holds.
+        Opcode::Abstract(op) => op == AbstractOp::Undef,
+    }
 }

@@ -156,7 +156,7 @@ pub enum ValueDef {
     Inst(Inst, u16),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct ValueData {
     ty: Type,
     def: ValueDef,
@@ -206,6 +206,17 @@ pub struct Function {
     symbol_ids: FxHashMap<String, Symbol>,
     /// Shapes of instructions that the builder found to be right.
     pub(crate) right: FxHashSet<InstructionShape>,
+    tried: Tried,
+}
+
+/// What a phase that tried a later one has kept for it: the function as it was, and what came out. A copy has none.
+#[derive(Default)]
+struct Tried(Option<Box<(Function, Function)>>);
+
+impl Clone for Tried {
+    fn clone(&self) -> Tried {
+        Tried(None)
+    }
 }
 
 impl Function {
@@ -237,7 +248,48 @@ impl Function {
             symbols: PrimaryMap::new(),
             symbol_ids: FxHashMap::default(),
             right: FxHashSet::default(),
+            tried: Tried::default(),
         }
+    }
+
+    /// Keeps what a later phase made of a copy of this function.
+    pub fn keep_tried(&mut self, result: Function) {
+        self.tried = Tried(Some(Box::new((self.clone(), result))));
+    }
+
+    /// What [`Function::keep_tried`] kept, if the function is still what it was then.
+    pub fn take_tried(&mut self) -> Option<Function> {
+        let (before, result) = *self.tried.0.take()?;
+        self.is_copy_of(&before).then_some(result)
+    }
+
+    /// Whether nothing has changed in either of a function and its copy.
+    fn is_copy_of(&self, other: &Function) -> bool {
+        let same_blocks = || {
+            self.blocks().eq(other.blocks())
+                && self.blocks().all(|block| {
+                    self.block_params(block) == other.block_params(block)
+                        && self.block_insts(block).eq(other.block_insts(block))
+                })
+        };
+        let same_edges = || {
+            self.edges.keys().all(|edge| {
+                self.edge_target(edge) == other.edge_target(edge)
+                    && self.edge_args(edge) == other.edge_args(edge)
+            })
+        };
+        self.level == other.level
+            && self.attributes == other.attributes
+            && self.results == other.results
+            && self.blocks.len() == other.blocks.len()
+            && self.edges.len() == other.edges.len()
+            && self.insts == other.insts
+            && self.values == other.values
+            && self.addresses == other.addresses
+            && self.operands == other.operands
+            && self.symbols.len() == other.symbols.len()
+            && same_blocks()
+            && same_edges()
     }
 
     // Blocks.

@@ -375,21 +375,25 @@ pub(super) fn set_threads(invocation: &mut Invocation, value: &Value) -> Result<
     Ok(())
 }
 
-pub(super) fn warn_usage_level(
+pub(super) fn set_usage_level(
     invocation: &mut Invocation,
     value: &Value,
 ) -> Result<(), Diagnostic> {
-    if let Value::Number(level) = value
-        && !(0..=10).contains(level)
-    {
+    let Value::Number(level) = value else {
+        return Ok(());
+    };
+    if !(0..=10).contains(level) {
         warn(
             invocation,
             format!(
                 "Value of RegUsageLevel ({level}) is out of valid range {{0..10}}, option will be ignored"
             ),
         );
+        return Ok(());
     }
-    Ok(())
+    let setting = format!("RegisterUsageLevel={level}");
+    let set = invocation.options.knobs.set(&setting);
+    set.map_err(|error| fatal(error.to_string()))
 }
 
 pub(super) fn set_thread_counts(

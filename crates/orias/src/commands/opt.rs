@@ -8,7 +8,8 @@ use orias_codegen::knobs::Knobs;
 use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::mercury::{Mercury, TRACES};
 use orias_codegen::phases::{
-    explain_fences, explain_frequencies, explain_redundant_barriers, explain_unrolling,
+    explain_fences, explain_frequencies, explain_hoisted_loads, explain_redundant_barriers,
+    explain_shared_constants, explain_unrolling,
 };
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
@@ -211,10 +212,12 @@ struct Plan {
 type Explain = fn(&Function, &Context<'_>) -> Vec<String>;
 
 /// The phases whose decisions are explained, by number.
-const EXPLAINED: [(u16, Explain); 4] = [
+const EXPLAINED: [(u16, Explain); 6] = [
     (24, explain_unrolling),
     (25, explain_fences),
     (26, explain_redundant_barriers),
+    (10086, explain_hoisted_loads),
+    (10089, explain_shared_constants),
     (109, explain_frequencies),
 ];
 

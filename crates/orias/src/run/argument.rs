@@ -10,8 +10,12 @@
 //! | `buf:i32:1024:fill:-1` | one value |
 //! | `buf:i32:[1,2,3]` | these values |
 //! | `buf:@in.bin`, `buf:f32:@in.bin` | the bytes of a file |
+//!
+//! Textures, samplers and surfaces are in `image`.
 
 use super::element::Element;
+use super::image;
+use orias_eval::texture::What;
 use orias_random::Rng;
 
 /// Bytes a buffer has at most.
@@ -23,6 +27,15 @@ pub enum Argument {
     /// A buffer in global memory; the kernel gets its address.
     Buffer {
         /// The type of its elements.
+        element: Element,
+        /// What it holds before the launch.
+        bytes: Vec<u8>,
+    },
+    /// A texture, sampler or surface; the kernel gets its handle.
+    Image {
+        /// What it is.
+        what: What,
+        /// The type of its channels.
         element: Element,
         /// What it holds before the launch.
         bytes: Vec<u8>,
@@ -43,7 +56,22 @@ impl Argument {
     /// The bytes of the value, or of the buffer's contents.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Self::Buffer { bytes, .. } | Self::Scalar { bytes } => bytes,
+            Self::Buffer { bytes, .. } | Self::Image { bytes, .. } | Self::Scalar { bytes } => {
+                bytes
+            }
+        }
+    }
+
+    /// The type of what it holds, where a kernel can change that.
+    pub fn changed(&self) -> Option<Element> {
+        match self {
+            Self::Buffer { element, .. }
+            | Self::Image {
+                what: What::Surface(_),
+                element,
+                ..
+            } => Some(*element),
+            _ => None,
         }
     }
 
@@ -64,6 +92,10 @@ impl Argument {
         let (head, rest) = text.split_once(':').ok_or_else(understood)?;
         match head {
             "buf" => buffer(rest, most).map_err(|why| format!("'{text}': {why}")),
+            "tex" | "surf" => {
+                image::image(rest, head == "surf", most).map_err(|why| format!("'{text}': {why}"))
+            }
+            "sampler" => image::sampler(rest).map_err(|why| format!("'{text}': {why}")),
             "bytes" => hexadecimal(rest)
                 .map(|bytes| Self::Scalar { bytes })
                 .ok_or_else(|| format!("'{text}': bytes are pairs of hexadecimal digits")),
@@ -90,7 +122,7 @@ fn hexadecimal(text: &str) -> Option<Vec<u8>> {
     )
 }
 
-fn buffer(text: &str, most: u64) -> Result<Argument, String> {
+pub(super) fn buffer(text: &str, most: u64) -> Result<Argument, String> {
     if let Some(file) = text.strip_prefix('@') {
         return file_buffer(Element::U8, file);
     }

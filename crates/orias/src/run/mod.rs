@@ -6,6 +6,7 @@
 mod argument;
 mod element;
 mod explain;
+mod image;
 mod parameters;
 mod request;
 
@@ -17,6 +18,7 @@ pub use request::{Answer, Request, parse_timing};
 use crate::compile::{Source, compile};
 use crate::options::Options;
 use crate::target::Target;
+use orias_eval::texture::Object;
 use orias_reference as reference;
 use orias_sim as sim;
 use std::collections::BTreeMap;
@@ -65,6 +67,8 @@ pub struct Launch {
     pub dynamic_shared: u32,
     /// The arguments in order.
     pub arguments: Vec<Argument>,
+    /// Textures, samplers and surfaces that the kernel knows by name.
+    pub named: Vec<(String, Argument)>,
     /// Instructions of all threads together after which the run is stopped.
     pub step_limit: Option<u64>,
     /// Whether reading what was never written is an error, where the engine can tell.
@@ -77,6 +81,14 @@ pub struct Launch {
     pub emulation: Emulation,
     /// What loads return in the interpreter.
     pub memory: Memory,
+}
+
+impl Launch {
+    /// The arguments, and behind them what has a name.
+    pub fn held(&self) -> impl Iterator<Item = &Argument> {
+        let named = self.named.iter().map(|(_, argument)| argument);
+        self.arguments.iter().chain(named)
+    }
 }
 
 /// Which of the executions that the PTX memory model allows the interpreter takes.
@@ -128,7 +140,7 @@ pub struct Emulation {
 /// What a run left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
-    /// For each argument that is a buffer, its bytes after the run.
+    /// For each argument, and then for each of what has a name, its bytes after the run if it has any.
     pub buffers: Vec<Option<Vec<u8>>>,
     /// What the kernel printed.
     pub printed: Vec<u8>,
@@ -247,9 +259,7 @@ fn interpret(
     let mut program = reference::Program::load(&module).map_err(|error| error.to_string())?;
     let known: Vec<String> = program.kernels().map(str::to_owned).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let (addresses, arguments) = place(launch, |bytes| {
-        program.memory_mut().allocate(bytes.to_vec())
-    });
+    let (addresses, arguments) = place(launch, &mut program);
     let request = reference::Launch {
         kernel: kernel(launch, &known)?.to_owned(),
         grid: launch.grid,
@@ -272,7 +282,7 @@ fn interpret(
         check_races: launch.emulation.check,
     };
     let buffers = |memory: &reference::Memory| {
-        let buffers = launch.arguments.iter().zip(&addresses);
+        let buffers = launch.held().zip(&addresses);
         let bytes = buffers.map(|(argument, address)| {
             let length = argument.bytes().len();
             let bytes = memory.read((*address)?, length);
@@ -318,21 +328,67 @@ fn interpret(
     })
 }
 
-/// Where the buffers of a launch are put, and the bytes of each argument: a buffer's address, or what a scalar is.
-fn place(
-    launch: &Launch,
-    mut allocate: impl FnMut(&[u8]) -> u64,
-) -> (Vec<Option<u64>>, Vec<Vec<u8>>) {
-    let arguments = launch.arguments.iter();
-    arguments
-        .map(|argument| match argument {
-            Argument::Buffer { bytes, .. } => {
-                let address = allocate(bytes);
-                (Some(address), address.to_le_bytes().to_vec())
+/// What holds buffers and images for kernels.
+trait Holder {
+    fn allocate(&mut self, bytes: &[u8]) -> u64;
+    fn bind(&mut self, object: Object) -> u64;
+    fn name(&mut self, name: &str, handle: u64);
+}
+
+impl Holder for sim::Device {
+    fn allocate(&mut self, bytes: &[u8]) -> u64 {
+        Self::allocate(self, bytes)
+    }
+
+    fn bind(&mut self, object: Object) -> u64 {
+        Self::bind(self, object)
+    }
+
+    fn name(&mut self, name: &str, handle: u64) {
+        Self::name(self, name, handle);
+    }
+}
+
+impl Holder for reference::Program {
+    fn allocate(&mut self, bytes: &[u8]) -> u64 {
+        self.memory_mut().allocate(bytes.to_vec())
+    }
+
+    fn bind(&mut self, object: Object) -> u64 {
+        self.memory_mut().bind(object)
+    }
+
+    fn name(&mut self, name: &str, handle: u64) {
+        Self::name(self, name, handle);
+    }
+}
+
+/// Where the buffers and images of a launch are put, those with names last, and the bytes of each argument: a buffer's address, an image's handle, or what a scalar is.
+fn place(launch: &Launch, holder: &mut impl Holder) -> (Vec<Option<u64>>, Vec<Vec<u8>>) {
+    let mut put = |argument: &Argument, name: Option<&str>| match argument {
+        Argument::Buffer { bytes, .. } => {
+            let address = holder.allocate(bytes);
+            (Some(address), address.to_le_bytes().to_vec())
+        }
+        Argument::Image { what, bytes, .. } => {
+            let address = holder.allocate(bytes);
+            let handle = holder.bind(Object {
+                what: *what,
+                address,
+            });
+            if let Some(name) = name {
+                holder.name(name, handle);
             }
-            Argument::Scalar { bytes } => (None, bytes.clone()),
-        })
-        .unzip()
+            (Some(address), handle.to_le_bytes().to_vec())
+        }
+        Argument::Scalar { bytes } => (None, bytes.clone()),
+    };
+    let named = launch.named.iter();
+    let named: Vec<_> = named.map(|(name, it)| put(it, Some(name)).0).collect();
+    let arguments = launch.arguments.iter();
+    let (mut addresses, bytes): (Vec<_>, _) = arguments.map(|argument| put(argument, None)).unzip();
+    addresses.extend(named);
+    (addresses, bytes)
 }
 
 fn emulate(
@@ -343,7 +399,7 @@ fn emulate(
     let mut device = sim::Device::new();
     let module = device.load(image).map_err(|error| error.to_string())?;
     let known: Vec<&str> = module.kernels().collect();
-    let (addresses, arguments) = place(launch, |bytes| device.allocate(bytes));
+    let (addresses, arguments) = place(launch, &mut device);
     let request = sim::Launch {
         kernel: kernel(launch, &known)?.to_owned(),
         grid: launch.grid,
@@ -380,7 +436,7 @@ fn emulate(
     let outcome = device
         .launch_with(&module, &request, &options, progress)
         .map_err(|error| error.to_string())?;
-    let buffers = launch.arguments.iter().zip(addresses);
+    let buffers = launch.held().zip(addresses);
     let buffers = buffers.map(|(argument, address)| device.read(address?, argument.bytes().len()));
     let unwritten = outcome.findings.iter().find(|finding| {
         unwritten

@@ -64,6 +64,9 @@ pub struct Request {
     /// A file with arguments, one a line, before those on the command line; '#' begins a comment
     #[arg(long, value_name = "FILE")]
     pub args: Option<String>,
+    /// A texture, sampler or surface that the kernel knows by name, numbered behind the arguments: NAME=ARGUMENT
+    #[arg(long, value_name = "NAME=ARGUMENT")]
+    pub bind: Vec<String>,
     /// Print a buffer, by the number of its argument from 0: N, or N:COUNT for its first elements
     #[arg(long, value_name = "N[:COUNT]", value_parser = printing)]
     pub print: Vec<(usize, Option<usize>)>,
@@ -82,7 +85,7 @@ pub struct Request {
     /// The arguments, as the help lists their forms.
     #[arg(
         value_name = "ARGUMENT",
-        help = "The arguments: TYPE:VALUE, bytes:HEX, buf:TYPE:COUNT[:rand|:index|:fill:VALUE], buf:TYPE:[VALUES], buf:[TYPE:]@FILE"
+        help = "The arguments: TYPE:VALUE, bytes:HEX, buf:TYPE:COUNT[:rand|:index|:fill:VALUE], buf:TYPE:[VALUES], buf:[TYPE:]@FILE, tex: and surf:GEOMETRY:FORMAT:SIZES[:OPTIONS][:CONTENTS], sampler:OPTIONS"
     )]
     pub arguments: Vec<String>,
 }
@@ -176,7 +179,17 @@ impl Request {
         for argument in &self.arguments {
             arguments.push(Argument::parse_within(argument, most)?);
         }
+        let mut named = Vec::new();
+        for binding in &self.bind {
+            let (name, text) = (binding.split_once('='))
+                .ok_or_else(|| format!("'{binding}': write NAME=ARGUMENT"))?;
+            match Argument::parse_within(text, most)? {
+                argument @ Argument::Image { .. } => named.push((name.to_owned(), argument)),
+                _ => return Err(format!("'{text}' is no texture, sampler or surface")),
+            }
+        }
         Ok(Launch {
+            named,
             kernel: self.kernel.clone(),
             grid: self.grid,
             block: self.block,
@@ -213,11 +226,11 @@ impl Request {
             return Err("--dump and --compare take one execution, not --memory all".into());
         }
         for at in self.mentioned() {
-            match launch.arguments.get(at) {
-                Some(Argument::Buffer { .. }) => {}
-                Some(Argument::Scalar { .. }) => return Err(format!("argument {at} is no buffer")),
+            match launch.held().nth(at) {
+                Some(argument) if argument.changed().is_some() => {}
+                Some(_) => return Err(format!("argument {at} is no buffer")),
                 None => {
-                    let count = launch.arguments.len();
+                    let count = launch.held().count();
                     return Err(format!("there is no argument {at}; there are {count}"));
                 }
             }
@@ -256,11 +269,10 @@ impl Request {
         let mut failures = Vec::new();
         for (at, file) in &self.compare {
             let expected = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
-            if let (Some(Argument::Buffer { element, .. }), Some(Some(bytes))) =
-                (launch.arguments.get(*at), finished.buffers.get(*at))
-            {
+            let element = launch.held().nth(*at).and_then(Argument::changed);
+            if let (Some(element), Some(Some(bytes))) = (element, finished.buffers.get(*at)) {
                 failures.extend(
-                    differences(*element, bytes, &expected, self.tolerance)
+                    differences(element, bytes, &expected, self.tolerance)
                         .map(|text| format!("argument {at} differs from {file}: {text}")),
                 );
             }
@@ -307,14 +319,13 @@ impl Request {
         } else if quiet {
             Vec::new()
         } else {
-            (0..launch.arguments.len())
+            (0..launch.held().count())
                 .map(|at| (at, Some(SHOWN)))
                 .collect()
         };
         for (at, count) in wanted {
-            let (Some(Argument::Buffer { element, .. }), Some(Some(bytes))) =
-                (launch.arguments.get(at), buffers.get(at))
-            else {
+            let element = launch.held().nth(at).and_then(Argument::changed);
+            let (Some(element), Some(Some(bytes))) = (element, buffers.get(at)) else {
                 continue;
             };
             let elements = bytes.chunks(element.bytes());

@@ -1,6 +1,6 @@
 //! A kernel in the emulator, one warp of it step by step.
 
-use crate::run::{self, Argument, Code, Engine, Request};
+use crate::run::{self, Code, Engine, Request};
 use orias_sim::{Trace, Watch};
 use serde_json::{Value, json};
 
@@ -50,19 +50,21 @@ pub(super) fn trace(
         Engine::Emulator,
         &mut |_, _| {},
     )?;
-    let buffers = launch.arguments.iter().zip(&finished.buffers).enumerate();
-    let buffers = buffers.filter_map(|(at, (argument, after))| match (argument, after) {
-        (Argument::Buffer { element, .. }, Some(after)) => {
-            let elements = after.chunks(element.bytes());
-            let count = elements.len();
-            let shown = elements.take(SHOWN).map(|it| element.show(it, false));
-            Some(json!({
-                "argument": at, "type": element.name(), "count": count,
-                "values": shown.collect::<Vec<_>>(),
-            }))
-        }
-        _ => None,
-    });
+    let buffers = launch.held().zip(&finished.buffers).enumerate();
+    let buffers = buffers.filter_map(
+        |(at, (argument, after))| match (argument.changed(), after) {
+            (Some(element), Some(after)) => {
+                let elements = after.chunks(element.bytes());
+                let count = elements.len();
+                let shown = elements.take(SHOWN).map(|it| element.show(it, false));
+                Some(json!({
+                    "argument": at, "type": element.name(), "count": count,
+                    "values": shown.collect::<Vec<_>>(),
+                }))
+            }
+            _ => None,
+        },
+    );
     let kernel = launch.kernel.clone().or_else(|| only_kernel(image));
     Ok(json!({
         "kernel": kernel,

@@ -75,7 +75,7 @@ impl Checker<'_, '_> {
             let form = &opcode.forms[instruction.form as usize];
             for &check in form.row.checks {
                 match check {
-                    NamedCheck::TextureMode => self.texture_mode(opcode, form, instruction),
+                    NamedCheck::TextureMode => self.texture_mode(body, opcode, instruction),
                     NamedCheck::VectorBytes => self.vector_bytes(opcode, form, instruction),
                     NamedCheck::CopySource => self.copy_source(body, instruction),
                     NamedCheck::NamedSpace => self.named_space(body, opcode, form, instruction),

@@ -9,14 +9,10 @@ use crate::types::{Type, TypeClass};
 
 impl Checker<'_, '_> {
     /// A texture instruction names a sampler in independent mode and only there.
-    pub(super) fn texture_mode(&mut self, opcode: &Opcode, form: &Form, instruction: &Instruction) {
-        let Some(shape) = form.shapes.get(instruction.shape as usize) else {
-            return;
-        };
-        let sampler = shape.operands.iter().any(|pattern| match &pattern.kind {
-            PatternKind::Bracket(inner) => inner
-                .iter()
-                .any(|part| matches!(part.kind, PatternKind::Sampler)),
+    pub(super) fn texture_mode(&mut self, body: &Body, opcode: &Opcode, instruction: &Instruction) {
+        let operands = body.operands(instruction).iter();
+        let sampler = operands.into_iter().any(|operand| match operand.kind {
+            OperandKind::Bracket(parts) => parts.count > 2,
             _ => false,
         });
         let independent = self

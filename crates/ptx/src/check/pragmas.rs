@@ -10,11 +10,11 @@ const NO_UNROLLING: &str = "nounroll";
 /// The pragma that says how often a block runs, which is never 0.
 const FREQUENCY: &str = "frequency";
 
-/// Pragmas that stand among statements only, and whether they take a number.
-const OF_STATEMENTS: [(&str, bool); 3] = [
-    ("enable_smem_spilling", false),
-    (FREQUENCY, true),
-    ("used_bytes_mask", true),
+/// Pragmas that stand among statements only, whether they take a number, and the version that has them first.
+const OF_STATEMENTS: [(&str, bool, u16); 3] = [
+    ("enable_smem_spilling", false, 87),
+    (FREQUENCY, true, 90),
+    ("used_bytes_mask", true, 83),
 ];
 
 /// Where a pragma stands.
@@ -59,8 +59,8 @@ impl Checker<'_, '_> {
         }
         let (name, argument) = text.split_once(' ').unwrap_or((text, ""));
         let argument = argument.trim();
-        let known = OF_STATEMENTS.iter().find(|(known, _)| *known == name);
-        let Some(&(name, takes_number)) = known else {
+        let known = OF_STATEMENTS.iter().find(|(known, ..)| *known == name);
+        let Some(&(name, takes_number, version)) = known else {
             // What is compiled only is not asked what compiling thinks of it.
             match (self.options.mode, scope) {
                 (Mode::Virtual, _) => {}
@@ -73,6 +73,7 @@ impl Checker<'_, '_> {
             }
             return;
         };
+        self.needs_version(span, name, version);
         if scope != Scope::Body {
             let message = format!("Pragma '{text}' is allowed only within function scope");
             self.error(span, message);

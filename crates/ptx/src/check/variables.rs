@@ -37,7 +37,8 @@ impl Checker<'_, '_> {
                 }
                 if self.options.mode == Mode::Real
                     && variable.linkage == Linkage::Extern
-                    && variable.space != Space::Shared
+                    // An open array in shared memory is as long as a launch says.
+                    && !(variable.space == Space::Shared && variable.dimensions.contains(&0))
                     && !self.defined_elsewhere(variable)
                 {
                     let name = module.name(variable.name);

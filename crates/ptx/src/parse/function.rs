@@ -4,7 +4,7 @@ use super::scope::Binding;
 use super::{Parsed, Parser};
 use crate::ast::{
     Body, Function, FunctionDirective, FunctionDirectiveKind, FunctionId, Item, LabelId, Linkage,
-    VariableId,
+    Variable, VariableId,
 };
 use crate::diagnostic::{Diagnostic, Span};
 use crate::lex::TokenKind;
@@ -165,25 +165,25 @@ impl Parser<'_> {
         let id = FunctionId(self.module.functions.len() as u32);
         let (name, span) = (function.name, function.span);
         let text = self.module.names.text(name);
-        let mut message = None;
+        let mut messages = Vec::new();
         match self.scopes.get_outermost(name) {
             Binding::Unbound => {}
             Binding::Function(old) => {
                 let old = &self.module.functions[old.index()];
                 if old.body.is_some() {
-                    message = Some(format!("Duplicate definition of function '{text}'"));
-                } else if old.entry != function.entry
-                    || !self.same_signature(&old.parameters, &function.parameters)
-                    || !self.same_signature(&old.returns, &function.returns)
-                {
-                    message = Some(format!(
-                        "Function '{text}' not declared the same way as before"
-                    ));
+                    messages.push(format!("Duplicate definition of function '{text}'"));
+                } else if old.entry != function.entry {
+                    let what = "as entry and function";
+                    messages.push(format!("Inconsistent redefinition of '{text}' {what}"));
                 }
+                let differences = self.differences(old, &function).into_iter();
+                messages.extend(differences.map(|difference| {
+                    format!("Inconsistent prototypes of '{text}', {difference} differ")
+                }));
             }
-            _ => message = Some(format!("Duplicate definition of function '{text}'")),
+            _ => messages.push(format!("Duplicate definition of function '{text}'")),
         }
-        if let Some(message) = message {
+        for message in messages {
             self.report(Diagnostic::error(span, message));
         }
         self.module.functions.push(function);
@@ -191,11 +191,26 @@ impl Parser<'_> {
         id
     }
 
-    fn same_signature(&self, a: &[VariableId], b: &[VariableId]) -> bool {
-        a.len() == b.len()
-            && a.iter().zip(b).all(|(a, b)| {
-                let (a, b) = (self.module.variable(*a), self.module.variable(*b));
-                a.space == b.space && a.bytes() == b.bytes() && a.vector == b.vector
-            })
+    /// In what two declarations of a function differ, in ptxas's words; once for each parameter.
+    fn differences(&self, a: &Function, b: &Function) -> Vec<&'static str> {
+        let (old, new) = ([&a.returns, &a.parameters], [&b.returns, &b.parameters]);
+        if old.map(Vec::len) != new.map(Vec::len) {
+            return vec!["number of parameters"];
+        }
+        let mut found = Vec::new();
+        for (a, b) in old.into_iter().flatten().zip(new.into_iter().flatten()) {
+            let (a, b) = (self.module.variable(*a), self.module.variable(*b));
+            let shape = |it: &Variable| (it.ty, it.vector, it.dimensions.clone());
+            if a.space != b.space {
+                found.push("parameter state space");
+            }
+            if shape(a) != shape(b) {
+                found.push("parameter types");
+            }
+            if a.alignment() != b.alignment() {
+                found.push("parameter alignment");
+            }
+        }
+        found
     }
 }

@@ -10,6 +10,7 @@ mod memory;
 mod movement;
 mod operands;
 mod policy;
+mod texture;
 mod warp;
 
 use crate::compute;
@@ -136,6 +137,7 @@ impl<'m, 'a> Decoder<'m, 'a> {
             Self::control,
             Self::mbarriers,
             Self::bulk,
+            Self::images,
             Self::warp,
             Self::compute,
         ];

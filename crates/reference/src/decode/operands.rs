@@ -3,7 +3,7 @@
 use super::{Decoder, Statics};
 use crate::error::LoadError;
 use crate::memory::{FUNCTION_BASE, LOCAL_WINDOW, SHARED_WINDOW};
-use crate::program::Place;
+use crate::program::{Place, is_reference};
 use crate::step::{Address, Destination, Piece, Source, Space};
 use crate::thread::Special;
 use orias_ptx::ast::{Body, Operand, OperandKind, RegisterId, VariableId};
@@ -204,7 +204,7 @@ impl<'m> Decoder<'m, '_> {
     }
 
     /// The address of a variable in its own space.
-    fn variable_address(
+    pub(super) fn variable_address(
         &self,
         it: &Statics<'_>,
         id: VariableId,
@@ -212,6 +212,9 @@ impl<'m> Decoder<'m, '_> {
     ) -> Result<Source, LoadError> {
         let add = |base: u64| base.wrapping_add_signed(offset);
         Ok(match self.place(id) {
+            Place::Absolute(base) if is_reference(self.module.variable(id).ty) => {
+                Source::Stored(base)
+            }
             Place::Absolute(base) => Source::Constant(add(base)),
             Place::Shared(base) => Source::Shared(add(base)),
             Place::Frame(base) => Source::Frame(add(base)),

@@ -27,6 +27,12 @@ pub(crate) enum Rule {
         b: Format,
         result: Format,
     },
+    /// Narrow floats as they are, by a warp group: all products in one group, of which few bits are kept.
+    NarrowGroup {
+        a: Format,
+        b: Format,
+        result: Format,
+    },
     /// One fused multiply and add after the other, in double precision.
     Chain(Rounding),
     /// Exact sums of products of integers.
@@ -85,7 +91,9 @@ impl Rule {
                 let operand = if operand.width() == 19 { 32 } else { 16 };
                 (operand, if result.width() == 16 { 16 } else { 32 })
             }
-            Self::Narrow { result, .. } => (8, if result.width() == 16 { 16 } else { 32 }),
+            Self::Narrow { result, .. } | Self::NarrowGroup { result, .. } => {
+                (8, if result.width() == 16 { 16 } else { 32 })
+            }
             Self::Chain(_) => (64, 64),
             Self::Integer { a, .. } => (a.bits as usize, 32),
             Self::Bits { .. } => (1, 32),
@@ -129,6 +137,11 @@ impl Rule {
                 });
                 Arithmetic::plain(result).add(c, sum)
             }
+            Self::NarrowGroup {
+                a: left,
+                b: right,
+                result,
+            } => DotRule::narrow(a.len(), result).dot_of([left, right], a, b, c),
             Self::Chain(rounding) => {
                 let how = Arithmetic {
                     rounding,
@@ -176,6 +189,7 @@ fn dot_rule(group: usize, result: Format) -> DotRule {
             Format::F16 => Rounding::NearestEven,
             _ => Rounding::Zero,
         },
+        cut_bits: 0,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `wgmma`: products of a warp group, of which each warp computes sixteen rows.
 //!
 //! Nothing is asynchronous here: a program that waits as it must sees no difference. B comes from shared memory, A from there or from
-//! registers. How narrow floats are added up is not known yet.
+//! registers.
 
 use super::{Rule, dimensions};
 use crate::collective::Arrival;
@@ -29,9 +29,6 @@ impl WarpgroupShape {
         let (_, n, k) = form.modifiers().find_map(|it| dimensions(it.name()))?;
         let mut types = form.types();
         let (d, a, b) = (types.next()?, types.next()?, types.next()?);
-        if matches!(a, Type::E4m3 | Type::E5m2) {
-            return None;
-        }
         let elements = match a {
             Type::F16 | Type::Bf16 => SparseElements::Halves,
             Type::Tf32 => SparseElements::Singles,
@@ -40,7 +37,10 @@ impl WarpgroupShape {
         Some(Self {
             n,
             k,
-            rule: Rule::of(form, [d, a, b, d])?,
+            rule: match Rule::of(form, [d, a, b, d])? {
+                Rule::Narrow { a, b, result } => Rule::NarrowGroup { a, b, result },
+                rule => rule,
+            },
             in_registers,
             sparse: form.has(Modifier::Sp).then_some(elements),
             turns: matches!(a, Type::F16 | Type::Bf16),

@@ -8,7 +8,7 @@ use crate::memory::{
     SHARED_WINDOW_BYTES, WINDOW_BYTES,
 };
 use crate::model::Model;
-use crate::races::Access;
+use crate::races::{Access, CopyEngine};
 use crate::step::{Action, Address, Destination, Source, Space, SpaceTest, Step};
 
 /// A copy that has not happened yet.
@@ -18,6 +18,8 @@ pub(super) struct PendingCopy {
     pub from: (Space, u64),
     pub bytes: usize,
     pub kept: usize,
+    /// Up to where its copier must be heard of, where races are looked for.
+    pub count: Option<u32>,
 }
 
 impl Thread {
@@ -99,6 +101,34 @@ impl Thread {
             }
         }
         Ok(())
+    }
+
+    /// Tells who looks for races of a copy that happens later.
+    pub(super) fn watch_copy(
+        &self,
+        copy: &PendingCopy,
+        span: orias_ptx::Span,
+        world: &mut World<'_>,
+    ) -> Result<Option<u32>, FaultKind> {
+        if !matches!(world.model, Model::Watched(_)) {
+            return Ok(None);
+        }
+        let mut accesses = Vec::with_capacity(2);
+        for ((space, at), bytes, writes) in
+            [(copy.from, copy.kept, false), (copy.to, copy.bytes, true)]
+        {
+            if bytes > 0
+                && let Some(place) = self.place_of(space, at, bytes as u32, world)?
+            {
+                accesses.push((place, writes));
+            }
+        }
+        Ok(match &mut *world.model {
+            Model::Watched(races) => {
+                Some(races.copy(self.actor, CopyEngine::Thread, &accesses, span))
+            }
+            _ => None,
+        })
     }
 
     pub(super) fn bytes<'w>(
@@ -196,12 +226,13 @@ impl Thread {
         Ok(())
     }
 
-    /// Makes the copies of all closed groups but the last `open` ones happen, or all copies.
+    /// Makes the copies of all closed groups but the last `open` ones happen, or all copies; up to where their copier is heard of by who waited for them.
     pub(super) fn finish_copies(
         &mut self,
         open: Option<usize>,
         world: &mut World<'_>,
-    ) -> Result<(), FaultKind> {
+    ) -> Result<Option<u32>, FaultKind> {
+        let mut count = None;
         // The group that is still being filled is not among those that are counted.
         let keep = open.map_or(0, |open| open + 1);
         let done = self.copies.len().saturating_sub(keep);
@@ -214,11 +245,12 @@ impl Thread {
             };
             bytes.resize(copy.bytes, 0);
             self.put(copy.to.0, copy.to.1, &bytes, world)?;
+            count = count.max(copy.count);
         }
         if self.copies.is_empty() {
             self.copies.push(Vec::new());
         }
-        Ok(())
+        Ok(count)
     }
 }
 

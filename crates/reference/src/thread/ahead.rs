@@ -551,6 +551,7 @@ fn unexplored(action: &Action) -> Option<&'static str> {
         Action::CopyLater { .. } => "cp.async",
         Action::Telling { .. } => "st.async or red.async",
         Action::Bulk(_) => "a bulk copy",
+        Action::Image(_) => "a texture or surface",
         Action::Mbarrier(step)
             if matches!(
                 step.action,

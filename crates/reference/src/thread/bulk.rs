@@ -5,6 +5,9 @@ use super::{Thread, World};
 use crate::engine::{self, Moved, Owner, Place, Way};
 use crate::error::FaultKind;
 use crate::memory::RANK_SHIFT;
+use crate::model::Model;
+use crate::order::Actor;
+use crate::races::CopyEngine;
 use crate::step::{Address, BulkStep, Source, Space};
 use orias_eval::tensor::{self, DIMENSIONS};
 
@@ -61,13 +64,18 @@ impl Thread {
                 match barrier {
                     None => {
                         let to = self.engine_place(*to, world)?;
-                        world.common.engine.submit(owner, moved(to), None);
+                        let watched = self.watch_bulk(&[moved(to)], world);
+                        let engine = &mut world.common.engine;
+                        engine.submit(owner, moved(to), None, watched);
                     }
                     Some(barrier) => {
                         let places = self.engine_targets(*to, *barrier, *blocks, world)?;
-                        for [to, barrier] in places {
-                            let moved = moved(Place::Shared(to));
-                            world.common.engine.submit(owner, moved, Some(barrier));
+                        let all = places.iter().map(|[to, _]| moved(Place::Shared(*to)));
+                        let all: Vec<Moved> = all.collect();
+                        let watched = self.watch_bulk(&all, world);
+                        for (moved, [_, barrier]) in all.into_iter().zip(places) {
+                            let engine = &mut world.common.engine;
+                            engine.submit(owner, moved, Some(barrier), watched);
                         }
                     }
                 }
@@ -75,7 +83,18 @@ impl Thread {
             BulkStep::Tile { .. } => self.submit_tile(step, owner, world)?,
             BulkStep::CloseGroup => world.common.engine.close_group(owner),
             BulkStep::WaitForGroups { open } => {
-                engine::finish_groups(owner, *open, world.memory, world.common)?;
+                let World {
+                    memory,
+                    common,
+                    model,
+                    ..
+                } = world;
+                engine::finish_groups(owner, *open, memory, common, model)?;
+                if let Some(count) = common.engine.heard_by_waiting(owner, *open)
+                    && let Model::Watched(races) = &mut **model
+                {
+                    races.finish_copies(self.actor, CopyEngine::Bulk, count);
+                }
             }
             BulkStep::ReplaceField {
                 map,
@@ -98,6 +117,37 @@ impl Thread {
             }
         }
         Ok(())
+    }
+
+    /// Tells who looks for races of bulk copies that begin now.
+    fn watch_bulk(&self, copies: &[Moved], world: &mut World<'_>) -> Option<(Actor, u32)> {
+        let owner = self.owner(world);
+        let span = self.span(world.code);
+        let Model::Watched(races) = &mut *world.model else {
+            return None;
+        };
+        let mut accesses = Vec::new();
+        for copy in copies {
+            if let Moved::Bytes {
+                to,
+                from,
+                bytes,
+                combined,
+            } = *copy
+            {
+                let bytes = bytes as u32;
+                for (place, writes) in [(from, false), (to, true)] {
+                    let place = engine::watched_place(place, bytes, self.actor, owner);
+                    // Reductions are atomic, element by element.
+                    let atomic = writes && combined.is_some();
+                    if bytes > 0 && !atomic && !accesses.contains(&(place, writes)) {
+                        accesses.push((place, writes));
+                    }
+                }
+            }
+        }
+        let count = races.copy(self.actor, CopyEngine::Bulk, &accesses, span);
+        Some((self.actor, count))
     }
 
     /// Where a copy goes in each block it goes to, and the barriers there.
@@ -175,12 +225,15 @@ impl Thread {
         match barrier {
             None => {
                 let shared = self.engine_shared(*shared, world)?;
-                world.common.engine.submit(owner, moved(shared), None);
+                let watched = self.watch_bulk(&[], world);
+                let engine = &mut world.common.engine;
+                engine.submit(owner, moved(shared), None, watched);
             }
             Some(barrier) => {
+                let watched = self.watch_bulk(&[], world);
                 for [to, barrier] in self.engine_targets(*shared, *barrier, *blocks, world)? {
                     let engine = &mut world.common.engine;
-                    engine.submit(owner, moved(to), Some(barrier));
+                    engine.submit(owner, moved(to), Some(barrier), watched);
                 }
             }
         }

@@ -6,6 +6,8 @@
 use super::{Thread, World};
 use crate::error::FaultKind;
 use crate::library::little_endian;
+use crate::model::Model;
+use crate::races::CopyEngine;
 use crate::step::{Address, MbarrierAction, MbarrierStep, Space};
 use orias_eval::mbarrier::{Change, MOST_ARRIVALS, Mbarrier};
 
@@ -91,7 +93,14 @@ impl Thread {
             }
             // The copies that were begun happen now, at the latest moment before the arrival they trigger.
             MbarrierAction::ArriveAfterCopies { counted } => {
-                self.finish_copies(None, world)?;
+                // The thread itself hears of them no sooner than others.
+                if let Some(count) = self.finish_copies(None, world)?
+                    && let Some(place) = self.place_of(space, at, 8, world)?
+                    && let Some(meeting) = world.model.mbarrier(place, false)
+                    && let Model::Watched(races) = &mut *world.model
+                {
+                    races.arrive_with_copies(self.actor, CopyEngine::Thread, count, meeting);
+                }
                 if counted {
                     let change = Change {
                         arrivals: 1,

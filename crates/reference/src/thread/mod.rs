@@ -6,6 +6,7 @@ mod bulk;
 mod calls;
 mod mbarrier;
 mod special;
+mod texture;
 
 pub(crate) use special::Special;
 
@@ -17,6 +18,7 @@ use crate::memory::{Memory, RANK_SHIFT, Region};
 use crate::model::Model;
 use crate::order::{Actor, Meeting};
 use crate::program::Code;
+use crate::races::CopyEngine;
 use crate::step::{Action, BarrierAction, Destination, OPERANDS, Source, Space};
 use access::{PendingCopy, aligned, is_in, own_offset};
 use ahead::{Ahead, Turn};
@@ -299,7 +301,8 @@ impl Thread {
                 bytes,
                 kept,
             } => {
-                let copy = PendingCopy {
+                let mut copy = PendingCopy {
+                    count: None,
                     to: self.resolve(*to, world)?,
                     from: self.resolve(*from, world)?,
                     bytes: *bytes as usize,
@@ -307,13 +310,21 @@ impl Thread {
                 };
                 aligned(copy.to.1, copy.bytes, copy.to.0)?;
                 aligned(copy.from.1, copy.bytes, copy.from.0)?;
+                copy.count = self.watch_copy(&copy, self.span(world.code), world)?;
                 if let Some(group) = self.copies.last_mut() {
                     group.push(copy);
                 }
             }
             Action::Bulk(step) => self.bulk(step, world)?,
+            Action::Image(step) => self.image(step, world)?,
             Action::CommitCopies => self.copies.push(Vec::new()),
-            Action::WaitCopies { open } => self.finish_copies(*open, world)?,
+            Action::WaitCopies { open } => {
+                if let Some(count) = self.finish_copies(*open, world)?
+                    && let Model::Watched(races) = &mut *world.model
+                {
+                    races.finish_copies(self.actor, CopyEngine::Thread, count);
+                }
+            }
             Action::IsSpace {
                 address,
                 space,
@@ -557,6 +568,7 @@ impl Thread {
             Source::Frame(offset) => self.frame + offset,
             Source::Shared(offset) => offset + (u64::from(world.rank) << RANK_SHIFT),
             Source::Carry => self.carry,
+            Source::Stored(address) => little_endian(world.memory.read(address, 8)?),
         })
     }
 

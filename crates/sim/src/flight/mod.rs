@@ -12,7 +12,7 @@ mod pending;
 mod write;
 
 pub(crate) use pending::{Due, LateStore, Pending, Snapshot};
-pub(crate) use write::{Write, blend};
+pub(crate) use write::{Write, Written, blend};
 
 use crate::launch::Timing;
 use crate::operand::Lanes;
@@ -446,13 +446,14 @@ impl Flight {
         &mut self,
         registers: &mut Registers,
         index: u8,
-        mask: u32,
+        written: Written,
         value: &Lanes,
         schedule: Option<&Schedule>,
     ) {
+        let Written { mask, known } = written;
         if !self.timed {
             let index = usize::from(index);
-            registers.written[index] |= mask;
+            registers.written[index] = registers.written[index] & !mask | known;
             blend(&mut registers.r[index], mask, value);
             return;
         }
@@ -460,6 +461,7 @@ impl Flight {
             class: RegisterClass::R,
             index,
             mask,
+            known,
             value: Value::Lanes(Box::new(*value)),
         };
         self.write(registers, write, schedule);
@@ -483,6 +485,7 @@ impl Flight {
             class: RegisterClass::P,
             index,
             mask,
+            known: mask,
             value: Value::Word(bits),
         };
         self.write(registers, write, schedule);
@@ -501,6 +504,7 @@ impl Flight {
             class,
             index,
             mask: u32::MAX,
+            known: u32::MAX,
             value: Value::Word(value),
         };
         if self.timed {

@@ -21,7 +21,17 @@ pub(crate) struct Write {
     pub(super) class: RegisterClass,
     pub(super) index: u8,
     pub(super) mask: u32,
+    /// The lanes of these that get something which comes from registers that were written.
+    pub(super) known: u32,
     pub(super) value: Value,
+}
+
+/// The lanes in which a register is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    pub mask: u32,
+    /// Those in which it comes from registers that were written themselves.
+    pub known: u32,
 }
 
 impl Write {
@@ -29,7 +39,8 @@ impl Write {
         let index = usize::from(self.index);
         match (self.class, &self.value) {
             (RegisterClass::R, Value::Lanes(value)) => {
-                registers.written[index] |= self.mask;
+                let written = &mut registers.written[index];
+                *written = *written & !self.mask | self.known;
                 blend(&mut registers.r[index], self.mask, value);
             }
             (RegisterClass::P, Value::Word(bits)) => {

@@ -33,7 +33,7 @@ pub(super) const TABLE: Table = &[
 
 /// An integer operation on memory.
 #[derive(Clone, Copy)]
-enum Function {
+pub(super) enum Function {
     Add,
     Minimum,
     Maximum,
@@ -46,7 +46,7 @@ enum Function {
 }
 
 impl Function {
-    fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+    pub(super) fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
         Ok(match reader.modifier(name::FN)? {
             value::ADD => Self::Add,
             value::MIN => Self::Minimum,
@@ -62,7 +62,7 @@ impl Function {
     }
 
     /// What is stored for what was there and the operand, both of `size` bytes.
-    fn apply(self, old: u64, operand: u64, size: u32, signed: bool) -> u64 {
+    pub(super) fn apply(self, old: u64, operand: u64, size: u32, signed: bool) -> u64 {
         let up = 64 - 8 * size;
         let less = if signed {
             (old << up).cast_signed() < (operand << up).cast_signed()

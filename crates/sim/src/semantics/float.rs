@@ -208,8 +208,9 @@ fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [a, b] = reader.sources([slot::A, slot::B])?;
     let (p, flush) = (reader.condition(slot::P)?, flushes(reader)?);
     Ok(Box::new(move |core| {
-        let (x, y) = (core.single(&a), core.single(&b));
         let p = core.condition(&p);
+        let x = core.chosen(p, |core| core.single(&a));
+        let y = core.chosen(!p, |core| core.single(&b));
         let value: [u32; 32] = std::array::from_fn(|l| {
             let value = if p >> l & 1 == 1 { x[l] } else { y[l] };
             if flush {

@@ -203,8 +203,9 @@ fn select(reader: &Reader<'_>) -> Result<Action, Lack> {
     let [a, b] = reader.sources([slot::A, slot::B])?;
     let p = reader.condition(slot::P)?;
     Ok(Box::new(move |core| {
-        let (x, y) = (core.word(&a, 0), core.word(&b, 0));
         let p = core.condition(&p);
+        let x = core.chosen(p, |core| core.word(&a, 0));
+        let y = core.chosen(!p, |core| core.word(&b, 0));
         let value: [u32; 32] = std::array::from_fn(|l| if p >> l & 1 == 1 { x[l] } else { y[l] });
         core.put(&d, 0, &value);
         Ok(())

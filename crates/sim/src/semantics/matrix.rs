@@ -298,6 +298,7 @@ fn half_rule(reader: &Reader<'_>, k: usize) -> Result<(Format, Part, DotRule), L
         kept_bits: 25,
         result,
         rounding,
+        cut_bits: 0,
     };
     Ok((operand, part, rule))
 }

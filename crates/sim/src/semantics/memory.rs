@@ -44,7 +44,7 @@ pub(super) fn space_of(op: Op) -> Space {
 }
 
 /// Bytes of an access, and whether it is extended with its sign.
-fn size_of(reader: &Reader<'_>) -> Result<(u32, bool), Lack> {
+pub(super) fn size_of(reader: &Reader<'_>) -> Result<(u32, bool), Lack> {
     Ok(match reader.modifier(name::SIZE)? {
         value::U8 => (1, false),
         value::S8 => (1, true),
@@ -66,7 +66,7 @@ fn limit(space: Space) -> u64 {
 }
 
 /// Puts what each lane loads into so many registers, the lowest bits into the first.
-fn load_words(
+pub(super) fn load_words(
     core: &mut Core<'_>,
     d: &Target,
     words: u32,
@@ -124,7 +124,7 @@ fn load_copies(reader: &Reader<'_>) -> Result<Action, Lack> {
 }
 
 /// What each lane stores: `size` bytes of registers one behind the other.
-fn stored(core: &mut Core<'_>, source: &Source, size: u32) -> [u128; 32] {
+pub(super) fn stored(core: &mut Core<'_>, source: &Source, size: u32) -> [u128; 32] {
     let mut values = [0; 32];
     for part in 0..size.div_ceil(4) {
         let words = core.word(source, part as u8);
@@ -141,7 +141,12 @@ fn store(reader: &Reader<'_>) -> Result<Action, Lack> {
     let (size, _) = size_of(reader)?;
     let mask = limit(space);
     Ok(Box::new(move |core| {
-        let (addresses, values) = (core.addresses(&address), stored(core, &b, size));
+        let addresses = core.addresses(&address);
+        // A register that is saved on the stack need not hold anything.
+        let values = match space {
+            Space::Local => core.saved(|core| stored(core, &b, size)),
+            _ => stored(core, &b, size),
+        };
         for lane in core.lanes() {
             let value = values[lane];
             core.store(space, lane, addresses[lane] & mask, size, value)?;

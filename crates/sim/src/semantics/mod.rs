@@ -15,7 +15,9 @@ mod logic;
 mod matrix;
 mod memory;
 mod moves;
+mod surface;
 mod sync;
+mod texture;
 mod warpgroup;
 
 use crate::core::Core;
@@ -34,7 +36,7 @@ pub(crate) type Make = fn(&Reader<'_>) -> Result<Action, Lack>;
 pub(crate) type Table = &'static [(Op, Make)];
 
 /// The tables of all families.
-const TABLES: [Table; 13] = [
+const TABLES: [Table; 15] = [
     integer::TABLE,
     logic::TABLE,
     float::TABLE,
@@ -48,6 +50,8 @@ const TABLES: [Table; 13] = [
     matrix::TABLE,
     warpgroup::TABLE,
     sync::TABLE,
+    texture::TABLE,
+    surface::TABLE,
 ];
 
 /// What makes the action of each operation, by its index.

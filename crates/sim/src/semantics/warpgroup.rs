@@ -2,7 +2,7 @@
 //!
 //! A warp computes its own rows of 64, so the four need not wait for one another here. B comes from shared memory, A from there or from
 //! registers, laid out as for a warp's products; the sum is eight columns at a time as theirs is. Results are there at once: that nobody
-//! touches them before WARPGROUP.DEPBAR is for `verify` to prove. How the products of narrow floats (QGMMA) are added up is not known yet.
+//! touches them before WARPGROUP.DEPBAR is for `verify` to prove.
 
 use super::Table;
 use super::matrix::{
@@ -32,6 +32,14 @@ pub(super) const TABLE: Table = &[
     (Op::HGMMA_SP_F32_RA, product),
     (Op::HGMMA_SP_F16_RA, product),
     (Op::HGMMA_SP_TF32_RA, product),
+    (Op::QGMMA_F32, product),
+    (Op::QGMMA_F16, product),
+    (Op::QGMMA_F32_RA, product),
+    (Op::QGMMA_F16_RA, product),
+    (Op::QGMMA_SP_F32, product),
+    (Op::QGMMA_SP_F16, product),
+    (Op::QGMMA_SP_F32_RA, product),
+    (Op::QGMMA_SP_F16_RA, product),
     (Op::IGMMA, product),
     (Op::IGMMA_RA, product),
     (Op::IGMMA_SP, product),
@@ -50,7 +58,7 @@ fn nothing(_: &Reader<'_>) -> Result<Action, Lack> {
 /// How elements are multiplied and added.
 #[derive(Clone, Copy)]
 enum Rule {
-    Floats(Format, DotRule),
+    Floats([Format; 2], DotRule),
     Bytes(ByteRule),
     Bits,
 }
@@ -58,7 +66,7 @@ enum Rule {
 impl Rule {
     fn dot(self, a: &[u64], b: &[u64], c: u64) -> u64 {
         match self {
-            Self::Floats(operand, rule) => rule.dot(operand, a, b, c),
+            Self::Floats(operands, rule) => rule.dot_of(operands, a, b, c),
             Self::Bytes(rule) => rule.dot(a, b, c),
             Self::Bits => {
                 let ones: u32 = a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum();
@@ -173,8 +181,9 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
             kept_bits: 25,
             result,
             rounding,
+            cut_bits: 0,
         };
-        Rule::Floats(operand, rule)
+        Rule::Floats([operand; 2], rule)
     };
     // Thirty-two bits of a row of bits count as one element.
     let (rule, elements, places, k) = match op.mnemonic() {
@@ -205,6 +214,27 @@ fn product(reader: &Reader<'_>) -> Result<Action, Lack> {
                     sign: 1 << 15,
                 },
                 SparseElements::Halves,
+                k,
+            )
+        }
+        Mnemonic::QGMMA => {
+            let format = |name| match reader.is(name, value::E5M2) {
+                true => Format::E5M2,
+                false => Format::E4M3,
+            };
+            let result = if half_sums { Format::F16 } else { Format::F32 };
+            let part: Part = byte_part;
+            (
+                Rule::Floats(
+                    [format(name::TA), format(name::TB)],
+                    DotRule::narrow(stored, result),
+                ),
+                Elements {
+                    bytes: 1,
+                    part,
+                    sign: 1 << 7,
+                },
+                SparseElements::Bytes,
                 k,
             )
         }

@@ -13,7 +13,7 @@
 //! - **regions**: waits form no cycle. A BSYNC is open on every path, BSSY names the place behind it, and no lane waits at an
 //!   outer barrier, or returns, while it is counted in an inner one whose lanes would wait for it.
 //!
-//! **Lattice.** Before each instruction ([`state::State`]): registers that may differ between lanes that run together; the
+//! **Lattice.** Before each instruction ([`state::State`]): registers, or flags in them, that may differ between lanes that run together; the
 //! branches at which lanes parted and have not met since, each with the arm taken (none < one < several), whether somebody has
 //! yielded since, and the registers written since; the barriers that may be open, each with the set of BSSYs that may have
 //! opened it, whether some path comes with it closed, what its lanes parted by since and what they wrote; barriers kept in general registers by BMOV.
@@ -38,6 +38,7 @@
 //! lattice is as high as branches nest without meeting.
 
 mod acts;
+mod differing;
 mod frame;
 mod postdominators;
 mod procedures;
@@ -51,10 +52,10 @@ use crate::facts::Facts;
 use crate::finding::Finding;
 use crate::program::Program;
 use acts::{Act, Acts};
+use differing::Differing;
 use orias_sass::{Effects, Op};
 use postdominators::PostDominators;
 use procedures::{Procedures, successors};
-use registers::RegisterSet;
 use state::State;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -183,7 +184,7 @@ fn solve(walk: &Walk<'_>, following: &[Vec<usize>]) -> Solved {
         }
         let mut state = State::default();
         if root != 0 && !called(root) {
-            state.divergent = RegisterSet::of_lanes();
+            state.divergent = Differing::of_lanes();
         }
         solved.before[root] = Some(state);
         pending.push(root);
@@ -201,7 +202,7 @@ fn solve(walk: &Walk<'_>, following: &[Vec<usize>]) -> Solved {
             );
             if let Some(callee) = walk.procedures.callee(block) {
                 let slot = solved.before[callee].get_or_insert_default();
-                if slot.divergent.extend(&state.divergent) {
+                if slot.divergent.join(&state.divergent) {
                     pending.push(callee);
                 }
             }

@@ -9,7 +9,7 @@ use super::registers::RegisterSet;
 use super::uniform::{self, Sameness};
 use crate::facts::Facts;
 use crate::program::{Outside, Program, is_unconditional};
-use orias_sass::Effects;
+use orias_sass::{Effects, Op, modifier_names as name, modifier_values as value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a call of a function does.
@@ -151,13 +151,27 @@ pub(super) fn is_call(program: &Program, block: usize) -> bool {
     (program.instructions[last].op().row().effects).contains(Effects::CALL)
 }
 
+/// Whether lanes that come to a block end the kernel there: nobody goes on behind a trap.
+fn traps(program: &Program, block: usize) -> bool {
+    let bounds = &program.blocks[block];
+    program.instructions[bounds.start..bounds.end]
+        .iter()
+        .any(|it| {
+            it.op() == Op::BPT
+                && it.modifier(name::KIND) == Some(value::TRAP)
+                && it.guard().is_always()
+        })
+}
+
 /// The blocks that lanes go on at, once a call has come back.
 pub(super) fn successors(program: &Program, block: usize) -> impl Iterator<Item = usize> {
     let bounds = &program.blocks[block];
     let last = &program.instructions[bounds.end - 1];
     let effects = last.op().row().effects;
     let next = (block + 1 < program.blocks.len()).then_some(block + 1);
-    let (listed, next) = if effects.contains(Effects::CALL) {
+    let (listed, next) = if traps(program, block) {
+        (&[][..], None)
+    } else if effects.contains(Effects::CALL) {
         let ends = program.outside == Outside::Ends
             && is_unconditional(last)
             && program

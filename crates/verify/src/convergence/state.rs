@@ -1,5 +1,6 @@
 //! What is known where lanes stand: the lattice, and how paths join in it.
 
+use super::differing::Differing;
 use super::frame::Frame;
 use super::registers::RegisterSet;
 use smallvec::SmallVec;
@@ -189,7 +190,7 @@ impl Region {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct State {
     /// Registers in which lanes that run together may have different values.
-    pub divergent: RegisterSet,
+    pub divergent: Differing,
     /// What the stack holds that lanes have in common.
     pub frame: Frame,
     /// By cause.
@@ -203,7 +204,7 @@ pub(super) struct State {
 impl State {
     /// Adds what is known on another path; says whether anything changed.
     pub(super) fn join(&mut self, other: &Self) -> bool {
-        let mut changed = self.divergent.extend(&other.divergent);
+        let mut changed = self.divergent.join(&other.divergent);
         changed |= self.frame.join(&other.frame);
         changed |= self.join_divergences(&other.divergences);
         changed |= self.join_regions(&other.regions);

@@ -1,6 +1,7 @@
 //! The transfer functions: what an instruction, and an edge, does to what is known.
 
 use super::acts::{Act, Acts, When, conditions, is_all_lanes, is_exchange, when};
+use super::differing::Flags;
 use super::frame::{self, FrameAccess};
 use super::postdominators::PostDominators;
 use super::procedures::{Procedures, is_call};
@@ -320,11 +321,23 @@ impl Walk<'_> {
                 Sameness::Source(source) => register_differs(source) || guard_differs(),
                 Sameness::Always | Sameness::Special => guard_differs(),
             };
+            let flags = Flags::of(&self.program.instructions[index]);
+            let differs = match flags {
+                Some(flags) => flags.predicate_differs(state) || guard_differs(),
+                None => differs,
+            };
             for write in writes {
                 if !RegisterSet::is_of_lanes(write.register) {
                     continue;
                 }
                 passed.written.insert(write.register);
+                if let Some(flags) = flags
+                    && flags.to == Some(write.register)
+                {
+                    flags.write(write.register, guard, state);
+                    passed.settled.retain(|(it, _)| *it != write.register);
+                    continue;
+                }
                 if differs {
                     state.divergent.insert(write.register);
                 }
@@ -514,7 +527,7 @@ impl Walk<'_> {
                 );
             }
         }
-        if summary.diverges || summary.reads.intersects(&state.divergent) {
+        if summary.diverges || state.divergent.intersects(&summary.reads) {
             state.divergent.extend(&summary.writes);
         }
         written.extend(&summary.writes);

@@ -189,6 +189,7 @@ impl Body<'_, '_> {
             shared,
             dynamic_shared,
             callees: Vec::new(),
+            inlined: Vec::new(),
             debug: self.debugging.map(Debugging::into_record),
             pragmas: self.pragmas,
             max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)

@@ -258,7 +258,10 @@ fn way(
     let exit = exit.map_err(NotUnrolled::Uncounted)?;
     let size = body.size.max(1);
     let most = |knob| u64::try_from(context.knobs.int(knob)).unwrap_or(0);
-    let stays = start(func, shape, of, &exit).and_then(|start| exit.stays(start));
+    // 2⁶⁴ iterations are a number of no use.
+    let stays = start(func, shape, of, &exit)
+        .and_then(|start| exit.stays(start))
+        .filter(|&stays| stays != u64::MAX);
     if body.together || stays.is_none() {
         let divergence = divergence.get_or_insert_with(|| {
             let uses = DefUse::new(func);

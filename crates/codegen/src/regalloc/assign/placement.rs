@@ -15,6 +15,7 @@ use super::{Move, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
 use orias_ori::{Class, Type, Value};
 use smallvec::SmallVec;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Tuples of so many registers and more keep others away from where they will lie: memory has none that wide.
@@ -111,6 +112,30 @@ impl Scan<'_> {
             {
                 let shape = self.classes.shape(value);
                 insert(&mut self.wide, at - shape.below, shape.span);
+            }
+        }
+    }
+
+    /// Books registers for all classes with tuples, the widest first and of equals the one that lives first: what the scan meets later finds no aligned run that is free for all of
+    /// its life once single values lie here and there.
+    pub(super) fn book_widest_first(&mut self) {
+        let mut tuples: Vec<(Reverse<u8>, u32, Value)> = Vec::new();
+        for number in 0..self.types.len() {
+            let value = Value::new(number);
+            if self.ty(value).class() != Class::R || self.classes.place(value).is_some() {
+                continue;
+            }
+            let span = self.classes.shape(value).span;
+            if let Some(start) = self.start(value)
+                && span > 1
+            {
+                tuples.push((Reverse(span), start, value));
+            }
+        }
+        tuples.sort_unstable();
+        for (_, _, value) in tuples {
+            if self.classes.place(value).is_none() {
+                self.find_lowest(value, &Units::default());
             }
         }
     }
@@ -306,7 +331,7 @@ impl Scan<'_> {
         if bundles.iter().any(in_taken) {
             return false;
         }
-        bundles.sort_by_key(|bundle| std::cmp::Reverse(bundle.high - bundle.low));
+        bundles.sort_by_key(|bundle| Reverse(bundle.high - bundle.low));
         let mut trial = self.files[class as usize].clone();
         for bundle in &bundles {
             for &value in &bundle.values {

@@ -9,8 +9,8 @@ use super::Scan;
 use orias_ori::{Class, Value};
 
 /// The timelines of all files.
-pub(super) struct Reservations {
-    ranges: Ranges,
+pub(super) struct Reservations<'a> {
+    ranges: &'a Ranges,
     general: Timeline<4>,
     /// The other files are small and share two words.
     others: Timeline<2>,
@@ -25,9 +25,9 @@ fn place(class: Class) -> (usize, u32) {
     }
 }
 
-impl Reservations {
+impl<'a> Reservations<'a> {
     /// Booked are registers of `files` that are never handed out, and at calls those of the called function.
-    pub(super) fn new(files: &[File; 5], ranges: Ranges) -> Reservations {
+    pub(super) fn new(files: &[File; 5], ranges: &'a Ranges) -> Reservations<'a> {
         let mut reservations = Reservations {
             general: Timeline::new(ranges.points),
             others: Timeline::new(ranges.points),
@@ -40,8 +40,7 @@ impl Reservations {
         for class in [Class::R, Class::P, Class::UR, Class::UP] {
             reservations.book_run(class, always, files[class as usize].barred());
         }
-        for index in 0..reservations.ranges.calls.len() {
-            let (point, convention) = reservations.ranges.calls[index];
+        for &(point, convention) in &ranges.calls {
             let run = Run {
                 start: point,
                 end: point,
@@ -53,13 +52,11 @@ impl Reservations {
 
     /// Books what a warp does not have where it has fewer registers than elsewhere.
     pub(super) fn book_missing(&mut self, room: &Room) {
-        let changes = std::mem::take(&mut self.ranges.counts);
-        if changes.is_empty() {
+        if self.ranges.counts.is_empty() {
             return;
         }
-        let mut changes = changes.into_iter().peekable();
-        for index in 0..self.ranges.blocks.len() {
-            let (block, whole) = self.ranges.blocks[index];
+        let mut changes = self.ranges.counts.iter().copied().peekable();
+        for &(block, whole) in &self.ranges.blocks {
             let (mut start, mut usable) = (whole.start, room.at_start(block));
             while let Some((point, inst)) = changes.next_if(|(point, _)| *point <= whole.end) {
                 self.book_above(usable, start, point);
@@ -102,6 +99,12 @@ impl Reservations {
 }
 
 impl Scan<'_> {
+    /// The first point at which `value` is live, if it has contents.
+    pub(super) fn start(&self, value: Value) -> Option<u32> {
+        let runs = self.reservations.ranges.of(value);
+        runs.first().map(|run| run.start)
+    }
+
     /// The last point at which `value` is live.
     pub(super) fn end(&self, value: Value) -> u32 {
         self.reservations
@@ -145,8 +148,7 @@ impl Scan<'_> {
         let ty = self.ty(value);
         let mut units = Units::default();
         insert(&mut units, at, ty.len());
-        for index in 0..self.reservations.ranges.of(value).len() {
-            let run = self.reservations.ranges.of(value)[index];
+        for &run in self.reservations.ranges.of(value) {
             self.reservations.book_run(ty.class(), run, &units);
         }
     }

@@ -4,8 +4,9 @@
 //! another value, that one takes its place, as it is needed down to the last use of what is made of it. So the count stays true
 //! within a block, and what is chosen at one point helps at all points above.
 
-use super::super::calls::{is_call, preserved};
+use super::super::calls::{is_call, preserved, widest_preserved};
 use super::super::counts::{Goals, Room};
+use super::super::last_uses::{NARROW, raise};
 use super::staying::staying;
 use super::{can_repeat, derive, is_memory_parameter};
 use cranelift_entity::{EntityRef, EntitySet};
@@ -28,7 +29,7 @@ const LONG: usize = 512;
 type Values = SmallVec<[Value; 8]>;
 
 /// A number of registers for each class of [`SPILLED`].
-type Counts = [u32; 4];
+pub(super) type Counts = [u32; 4];
 
 fn add(counts: &mut Counts, more: &Counts) {
     for (count, more) in counts.iter_mut().zip(more) {
@@ -115,6 +116,8 @@ pub(super) struct Look<'a> {
     /// What became live since.
     seen: Vec<Value>,
     count: Counts,
+    /// The most that any look counted.
+    pub(super) most: Counts,
     pub(super) chosen: Vec<Choice>,
     pub(super) stuck: Option<Class>,
 }
@@ -160,6 +163,7 @@ impl<'a> Look<'a> {
             border: &[],
             seen: Vec::new(),
             count: Counts::default(),
+            most: Counts::default(),
             chosen: Vec::new(),
             stuck: None,
         }
@@ -307,6 +311,7 @@ impl<'a> Look<'a> {
                 add(&mut count, &self.weights[value.index()]);
             }
         }
+        raise(&mut self.most, &count);
         if fit(&count, &self.goals) {
             return;
         }
@@ -442,20 +447,47 @@ impl<'a> Look<'a> {
         self.end_all();
     }
 
-    /// Chooses values to spill until what lives across a call fits into registers that the call leaves alone.
+    /// Chooses values to spill until what lives across a call fits into registers that the call leaves alone. There is no way of moving wide tuples for a call only, so
+    /// those go that fit into no run of them.
     fn make_fit_across(&mut self, call: Inst) {
         let goals = self.goals;
         let mut limits = [0; 5];
         limits[..goals.len()].copy_from_slice(&goals);
         let kept = preserved(self.func, call, &limits);
         self.goals.copy_from_slice(&kept[..goals.len()]);
+        self.leave_wide(call, goals[Class::R as usize]);
         self.make_fit(&[]);
         self.goals = goals;
+    }
+
+    /// Lets tuples go that are wider than any run of registers which `call` leaves alone.
+    fn leave_wide(&mut self, call: Inst, limit: u32) {
+        let is_wide = |weight: &Counts| weight[Class::R as usize] > u32::from(NARROW);
+        let live = self.border.iter().chain(&self.seen).copied();
+        let mut wide: Values = live
+            .filter(|value| {
+                self.values[value.index()].is_live
+                    && !self.short[value.index()]
+                    && is_wide(&self.weights[value.index()])
+            })
+            .collect();
+        if wide.is_empty() {
+            return;
+        }
+        let kept = u32::from(widest_preserved(self.func, call, limit));
+        wide.sort_unstable();
+        wide.dedup();
+        for value in wide {
+            if self.weights[value.index()][Class::R as usize] > kept {
+                self.leave(value);
+            }
+        }
     }
 
     /// Chooses values to spill, none of `needed`, until no class is too full.
     #[inline]
     fn make_fit(&mut self, needed: &[Value]) {
+        raise(&mut self.most, &self.count);
         if !fit(&self.count, &self.goals) {
             self.choose(needed);
         }
@@ -500,6 +532,7 @@ impl<'a> Look<'a> {
             known.add(reads);
             self.cost[source.index()] = None;
             self.begin(source);
+            raise(&mut self.most, &self.count);
         }
     }
 

@@ -39,7 +39,7 @@ mod staying;
 use super::assign::Stop;
 use super::calls::has_returning_calls;
 use super::counts::Goals;
-use super::last_uses::LastUses;
+use super::last_uses::{Counts, LastUses, raise};
 use super::refused;
 use crate::pipeline::PhaseError;
 use crate::tail::group_start;
@@ -66,6 +66,8 @@ pub(super) struct Fitting {
     pub(super) graph: FlowGraph,
     pub(super) live: Liveness,
     pub(super) last_uses: LastUses,
+    /// The most registers of each class that were counted on the way here. The same comes out for all goals of classes other than R that this does not exceed.
+    pub(super) most: Counts,
 }
 
 /// Spills until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
@@ -78,28 +80,27 @@ pub(super) fn fit(
     before: &mut Option<Function>,
 ) -> Result<Fitting, Stop> {
     let mut changed = None;
-    let whole = spill_whole(func, goals, &mut changed);
-    let Some(original) = changed else {
-        return whole;
-    };
-    let mut parts = original.clone();
-    if !has_returning_calls(&original)
-        && let Ok(fitting) = spill_parts(&mut parts, goals)
-        && (whole.is_err() || accesses(&parts) <= accesses(func))
-    {
-        *func = parts;
+    let mut most = Counts::default();
+    let mut fitting = spill_whole(func, goals, &mut changed, &mut most);
+    if let Some(original) = changed {
+        let mut parts = original.clone();
+        if !has_returning_calls(&original)
+            && let Ok(split) = spill_parts(&mut parts, goals, &mut most)
+            && (fitting.is_err() || accesses(&parts) <= accesses(func))
+        {
+            *func = parts;
+            fitting = Ok(split);
+        }
         *before = Some(original);
-        return Ok(fitting);
     }
-    *before = Some(original);
-    whole
+    fitting.map(|fitting| Fitting { most, ..fitting })
 }
 
 /// Spills with live ranges of general registers split; what is too much even so, and what other classes need, goes as a whole.
-fn spill_parts(func: &mut Function, goals: Goals) -> Result<Fitting, Stop> {
-    spill_whole(func, goals.without_general(), &mut None)?;
+fn spill_parts(func: &mut Function, goals: Goals, most: &mut Counts) -> Result<Fitting, Stop> {
+    spill_whole(func, goals.without_general(), &mut None, most)?;
     split::split(func, goals)?;
-    spill_whole(func, goals, &mut None)
+    spill_whole(func, goals, &mut None, most)
 }
 
 /// What accesses to the frame cost, and to rematerialisation, by how often it runs.
@@ -121,11 +122,13 @@ pub(super) fn accesses(func: &Function) -> f64 {
     cost
 }
 
-/// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
+/// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`, and `most` is
+/// raised to the most that was counted.
 fn spill_whole(
     func: &mut Function,
     goals: Goals,
     before: &mut Option<Function>,
+    most: &mut Counts,
 ) -> Result<Fitting, Stop> {
     let mut short = vec![false; func.value_count()];
     let mut shape: Option<(FlowGraph, Liveness)> = None;
@@ -137,11 +140,13 @@ fn spill_whole(
             (graph, live)
         });
         let last_uses = LastUses::new(func, &live, goals);
+        raise(most, &last_uses.pressure);
         if last_uses.full.is_empty() {
             return Ok(Fitting {
                 graph,
                 live,
                 last_uses,
+                most: *most,
             });
         }
         let mut look = Look::new(func, &graph, &chains, &short, goals);
@@ -151,6 +156,7 @@ fn spill_whole(
         for &block in &last_uses.full {
             look.block(block, live.live_out(block));
         }
+        raise(most, &look.most);
         if let Some(class) = look.stuck {
             if class == Class::P {
                 before.get_or_insert_with(|| func.clone());
@@ -171,6 +177,7 @@ fn spill_whole(
                 graph,
                 live,
                 last_uses,
+                most: *most,
             });
         }
         before.get_or_insert_with(|| func.clone());

@@ -21,7 +21,18 @@ pub(super) struct FenceHistory {
 
 impl Builder<'_> {
     pub(super) fn order(&mut self, node: u32) {
-        let Order { has, takes } = self.nodes[node as usize].order;
+        let Order {
+            has,
+            takes,
+            follows,
+        } = self.nodes[node as usize].order;
+        // Whatever follows something is a fence for memory: later fences are behind it, and so behind what it follows.
+        for token in follows.iter() {
+            for index in 0..self.tokens[token as usize].holders.len() {
+                self.order_edge(self.tokens[token as usize].holders[index], node, 0);
+            }
+            self.tokens[token as usize].holders.clear();
+        }
         // A fence for everything is behind and before everything.
         let takes_all = takes.contains(FenceClass::All);
         const EVERYBODY: FenceClasses = FenceClasses::of(&[FenceClass::All]);

@@ -274,6 +274,11 @@ impl<'a> Builder<'a> {
     /// What order an instruction keeps.
     fn order_of(&self, block: Block, inst: Inst, index: usize, operands: Operands) -> order::Order {
         let mut order = order::with_operands(self.func, inst, operands.uniform);
+        // The order of finished code does not depend on the one it comes in, so nothing passes in one direction only.
+        if matches!(self.exits, Exits::Registers(_)) {
+            order.takes = order.takes.with(order.follows);
+            order.follows = order::FenceClasses::NONE;
+        }
         let cut = self.fences.piece.max(1);
         if index > 0 && index.is_multiple_of(cut)
             || !self.fences.code.is_never() && self.holds(self.fences.code, block, inst)
