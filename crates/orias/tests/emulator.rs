@@ -329,11 +329,8 @@ fn faults_name_address_thread_and_instruction() {
     assert!(odd.contains("not a multiple of 4"), "{odd}");
     let shared = fault("[B01----:R1:W0:-:S15] LDS R9, [R12+0x200] ;", 32);
     assert!(shared.contains("the block has 1536 bytes"), "{shared}");
-    let missing = fault(
-        "[B01----:R-:W0:-:S15] TXQ RZ, R7, R0, TEX_HEADER_DIMENSION, UR6, 0x0, 0x1 ;",
-        32,
-    );
-    assert!(missing.contains("TXQ has no semantics here"), "{missing}");
+    let missing = fault("[B01----:R-:W-:-:S15] JMP 0x0 ;", 32);
+    assert!(missing.contains("JMP has no semantics here"), "{missing}");
     let trap = fault("[B01----:R-:W-:-:S15] BPT.TRAP 0x1 ;", 32);
     assert!(trap.starts_with("trap"), "{trap}");
 }

@@ -292,6 +292,7 @@ impl Block {
                 position: None,
                 violation: None,
                 unwritten: 0,
+                origin: 0,
                 saving: false,
             };
             if let Err(cause) = core.make(&transfer) {
@@ -416,6 +417,7 @@ impl Block {
             position: None,
             violation: None,
             unwritten: 0,
+            origin: 0,
             saving: false,
         };
         let waited = core.issue(step)?;

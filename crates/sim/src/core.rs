@@ -35,6 +35,8 @@ pub(crate) struct Core<'a> {
     pub violation: Option<Register>,
     /// The lanes in which what the instruction computes comes from a register that was never written.
     pub unwritten: u32,
+    /// That register, if there are such lanes.
+    pub origin: u8,
     /// Whether what is read is only saved.
     pub saving: bool,
 }
@@ -132,14 +134,16 @@ impl<'a> Core<'a> {
     fn check_written(&mut self, index: u8) {
         let unwritten = self.active & !self.warp.registers.written[usize::from(index)];
         if unwritten != 0 && !self.warp.flight.has_landing(RegisterClass::R, index) {
+            let origin = self.warp.registers.origin[usize::from(index)];
             let step = self.context.kernel.program.steps.get(self.index);
             if self.saving || step.is_some_and(|step| step.computes) {
                 self.unwritten |= unwritten;
+                self.origin = origin;
                 return;
             }
             self.warp.registers.written[usize::from(index)] |= unwritten;
             let lane = unwritten.trailing_zeros() as usize;
-            self.find(lane, FindingKind::UnwrittenRegister(Register::r(index)));
+            self.find(lane, FindingKind::UnwrittenRegister(Register::r(origin)));
         }
     }
 
@@ -202,6 +206,9 @@ impl<'a> Core<'a> {
             mask: self.active,
             known: self.active & !self.unwritten,
         };
+        if written.known != written.mask {
+            warp.registers.origin[usize::from(index)] = self.origin;
+        }
         warp.flight
             .write_r(&mut warp.registers, index, written, value, schedule);
     }

@@ -21,6 +21,8 @@ pub(crate) struct Registers {
     pub r: Vec<Lanes>,
     /// The lanes in which each of them was written.
     pub written: Vec<u32>,
+    /// Where each of them is not written, the register that what it holds was computed from: itself, as a rule.
+    pub origin: Vec<u8>,
     /// Predicates; the last is always true.
     pub p: [u32; 8],
     /// Uniform registers; the last is always zero.
@@ -36,6 +38,7 @@ impl Registers {
         let mut registers = Self {
             r: vec![[0; 32]; count],
             written: vec![0; count],
+            origin: (0..=u8::MAX).take(count).collect(),
             p: [0; 8],
             ur: [0; 64],
             up: [0; 8],
