@@ -71,11 +71,14 @@ fn cubin(text: &[u8], switch: Option<&str>) -> Vec<u8> {
     compiled.cubin.expect("code")
 }
 
-/// A program, how it is run, and what it means.
+/// Runs PTX in the interpreter, or a cubin in the emulator, and says what came of it.
+type Run = dyn Fn(&[u8], bool) -> String;
+
+/// A program, and how it is run.
 struct Sample {
     name: String,
     text: String,
-    run: Box<dyn Fn(&[u8], bool) -> String>,
+    run: Box<Run>,
 }
 
 fn generated(seed: u64) -> Sample {
