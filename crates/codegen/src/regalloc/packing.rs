@@ -15,7 +15,8 @@ use crate::schedule::budget::Occupancy;
 use cranelift_entity::EntityRef;
 use orias_machine::Machine;
 use orias_ori::analysis::LoopNest;
-use orias_ori::{AbstractOp, Class, Function, FunctionKind, Opcode};
+use orias_ori::{AbstractOp, Block, Class, Function, FunctionKind, Opcode};
+use rustc_hash::FxHashMap;
 
 /// How much more may be issued so that more blocks fit, as a share of how many more.
 const WARPS_HIDE: f64 = 0.125;
@@ -166,12 +167,24 @@ impl Packing {
     /// How many instructions and moves are issued, by how often they run, and whether there are moves.
     fn issued(&self, func: &Function, loops: &LoopNest) -> (f64, bool) {
         let (mut issued, mut moves) = (0.0, false);
+        let was_there = |block: Block| block.index() < self.blocks;
+        let depth_of = |block: Block| match was_there(block) {
+            true => loops.block_depth(block).min(6),
+            false => 0,
+        };
+        // A block that was made for an edge runs as often as the rarer of its ends: that of an edge back in every iteration.
+        let mut edges: FxHashMap<Block, u32> = FxHashMap::default();
+        for block in func.blocks().filter(|&block| was_there(block)) {
+            for edge in func.successors(block).filter(|&it| !was_there(it)) {
+                let target = func.successors(edge).map(depth_of).min().unwrap_or(0);
+                edges.insert(edge, depth_of(block).min(target));
+            }
+        }
         for block in func.blocks() {
-            // A block that was made for an edge of the graph runs less often than what it comes from.
-            let depth = match block.index() < self.blocks {
-                true => loops.block_depth(block).min(6),
-                false => 0,
-            };
+            let depth = edges
+                .get(&block)
+                .copied()
+                .unwrap_or_else(|| depth_of(block));
             let mut count = 0;
             for inst in func.block_insts(block) {
                 count += match func.opcode(inst) {
