@@ -1,14 +1,12 @@
 //! What the compiler makes of a program does in the emulator what the interpreter says the program means.
 
-use orias::run::{Argument, Code, Emulation, Engine, Launch, Request, run};
+mod generated;
+
+use orias::run::{Code, Emulation, Engine, Launch, Request, run};
 use orias::{Options, Source, Target, compile};
 use orias_filetests::{find_files, parse_case};
-use orias_generate::ptx::{self as generate, BLOCK, GRID, KERNEL, OUTPUT_BYTES, SCRATCH_BYTES};
 use orias_sim::{Schedule, Timing};
 use std::path::{Path, PathBuf};
-
-/// Steps of all threads after which a program counts as endless.
-const STEP_LIMIT: u64 = 50_000_000;
 
 /// The cubin of a module without contraction, which the interpreter does not do; or what is not compiled.
 fn cubin(text: &[u8], level: u8) -> Result<Vec<u8>, String> {
@@ -27,23 +25,7 @@ fn cubin(text: &[u8], level: u8) -> Result<Vec<u8>, String> {
 #[test]
 fn generated_programs_do_what_they_mean() {
     for seed in 0..100 {
-        let text = generate::program(seed, &generate::Options::default());
-        let buffer = |bytes: Vec<u8>| Argument::Buffer {
-            bytes,
-            element: orias::run::Element::U32,
-        };
-        let launch = Launch {
-            kernel: Some(KERNEL.to_owned()),
-            grid: [GRID, 1, 1],
-            block: [BLOCK, 1, 1],
-            arguments: vec![
-                buffer(generate::input(seed)),
-                buffer(vec![0; OUTPUT_BYTES]),
-                buffer(vec![0; SCRATCH_BYTES]),
-            ],
-            step_limit: Some(STEP_LIMIT),
-            ..Launch::default()
-        };
+        let (text, launch) = generated::program(seed);
         let meant = run(
             Code::Ptx(text.as_bytes()),
             &launch,

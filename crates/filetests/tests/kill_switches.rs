@@ -1,16 +1,14 @@
 //! Every optimisation has a knob that turns it off, and programs mean the same without it: generated programs and those of `tests/run`, compiled with one optimisation off at a time, leave in
 //! the emulator what the interpreter says.
 
-use orias::run::{Argument, Code, Element, Emulation, Engine, Launch, Request, run};
+mod generated;
+
+use orias::run::{Code, Emulation, Engine, Launch, Request, run};
 use orias::{Options, Source, Target, compile};
 use orias_codegen::knobs::{DefaultValue, Knobs, registry::KNOBS};
 use orias_filetests::parse_case;
-use orias_generate::ptx::{self as generate, BLOCK, GRID, KERNEL, OUTPUT_BYTES, SCRATCH_BYTES};
 use orias_sim::{Schedule, Timing};
 use std::path::Path;
-
-/// Steps of all threads after which a program counts as endless.
-const STEP_LIMIT: u64 = 50_000_000;
 
 /// Generated programs that are tried with each switch.
 const SEEDS: std::ops::Range<u64> = 0..6;
@@ -81,28 +79,15 @@ struct Sample {
     run: Box<Run>,
 }
 
-fn generated(seed: u64) -> Sample {
-    let text = generate::program(seed, &generate::Options::default());
-    let buffer = |bytes: Vec<u8>| Argument::Buffer {
-        bytes,
-        element: Element::U32,
-    };
+fn of_seed(seed: u64) -> Sample {
+    let (text, launch) = generated::program(seed);
     let launch = Launch {
-        kernel: Some(KERNEL.to_owned()),
-        grid: [GRID, 1, 1],
-        block: [BLOCK, 1, 1],
-        arguments: vec![
-            buffer(generate::input(seed)),
-            buffer(vec![0; OUTPUT_BYTES]),
-            buffer(vec![0; SCRATCH_BYTES]),
-        ],
-        step_limit: Some(STEP_LIMIT),
         emulation: Emulation {
             timing: Timing::Strict,
             schedule: Schedule::Adversarial,
             ..Emulation::default()
         },
-        ..Launch::default()
+        ..launch
     };
     let run = move |code: &[u8], compiled: bool| {
         let (code, engine) = match compiled {
@@ -159,7 +144,7 @@ fn of_file(file: &str) -> Sample {
 
 #[test]
 fn programs_mean_the_same_with_each_optimisation_off() {
-    let samples: Vec<Sample> = (SEEDS.map(generated)).chain(FILES.map(of_file)).collect();
+    let samples: Vec<Sample> = (SEEDS.map(of_seed)).chain(FILES.map(of_file)).collect();
     let meant: Vec<String> = (samples.iter())
         .map(|sample| (sample.run)(sample.text.as_bytes(), false))
         .collect();

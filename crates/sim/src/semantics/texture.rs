@@ -147,41 +147,58 @@ fn word(core: &mut Core<'_>, place: Option<(Source, u8)>) -> Lanes {
     place.map_or([0; 32], |(source, at)| core.word(&source, at))
 }
 
-/// Looks something up in all lanes; results are made from a texture, its sampler and what reads its texels.
-fn look<F>(
-    core: &mut Core<'_>,
+/// What every look at texels names: a texture and its sampler, and where the texel goes.
+struct Look {
     header: Header,
+    channels: Channels,
+    /// Whether a texel was not there, which is never so here.
+    absent: Target,
     geometry: Geometry,
-    compares: bool,
-    of_lane: F,
-) -> Result<[[u32; 4]; 32], Cause>
-where
-    F: Fn(
-        usize,
-        &Image,
-        &Sampler,
-        &mut dyn FnMut(u64, u32) -> Result<u128, Cause>,
-    ) -> Result<[u32; 4], Cause>,
-{
-    let [texture, sampler] = header.numbers(core);
-    let objects = core.context.objects;
-    let mut texels = [[0; 4]; 32];
-    for lane in core.lanes() {
-        let found = objects.texture(texture, sampler, compares);
-        let (image, sampler, address) = found.map_err(|why| refuse(lane, why))?;
-        image.check(geometry).map_err(|why| refuse(lane, why))?;
-        let mut read =
-            |offset: u64, bytes: u32| core.load(Space::Global, lane, address + offset, bytes);
-        texels[lane] = of_lane(lane, image, sampler, &mut read)?;
+}
+
+impl Look {
+    fn of(reader: &Reader<'_>) -> Result<Self, Lack> {
+        refuse_unknown(reader)?;
+        Ok(Self {
+            header: Header::of(reader)?,
+            channels: Channels::of(reader)?,
+            absent: reader.target(slot::P)?,
+            geometry: geometry(reader)?,
+        })
     }
-    Ok(texels)
+
+    /// Makes the results of all lanes from the texture, its sampler and what reads its texels.
+    fn run<F>(&self, core: &mut Core<'_>, compares: bool, of_lane: F) -> Result<(), Cause>
+    where
+        F: Fn(
+            usize,
+            &Image,
+            &Sampler,
+            &mut dyn FnMut(u64, u32) -> Result<u128, Cause>,
+        ) -> Result<[u32; 4], Cause>,
+    {
+        let [texture, sampler] = self.header.numbers(core);
+        let objects = core.context.objects;
+        let mut texels = [[0; 4]; 32];
+        for lane in core.lanes() {
+            let found = objects.texture(texture, sampler, compares);
+            let (image, sampler, address) = found.map_err(|why| refuse(lane, why))?;
+            image
+                .check(self.geometry)
+                .map_err(|why| refuse(lane, why))?;
+            let mut read =
+                |offset: u64, bytes: u32| core.load(Space::Global, lane, address + offset, bytes);
+            texels[lane] = of_lane(lane, image, sampler, &mut read)?;
+        }
+        self.channels.put(core, &texels);
+        core.put_condition(&self.absent, 0);
+        Ok(())
+    }
 }
 
 fn sample(reader: &Reader<'_>) -> Result<Action, Lack> {
-    refuse_unknown(reader)?;
-    let (header, channels) = (Header::of(reader)?, Channels::of(reader)?);
-    let (a, absent) = (reader.source(slot::A)?, reader.target(slot::P)?);
-    let geometry = geometry(reader)?;
+    let (look, a) = (Look::of(reader)?, reader.source(slot::A)?);
+    let geometry = look.geometry;
     let mut further = Further::of(reader)?;
     let level = match reader.modifier(name::LOD)? {
         value::LL => further.word(true),
@@ -196,37 +213,26 @@ fn sample(reader: &Reader<'_>) -> Result<Action, Lack> {
         let layer = words(core, &a, 0, array)[0];
         let coordinates = words(core, &a, array, count);
         let [level, shift, reference] = [level, shift, reference].map(|place| word(core, place));
-        let texels = look(
-            core,
-            header,
-            geometry,
-            compares,
-            |lane, image, sampler, read| {
-                let lookup = Lookup {
-                    coordinates: coordinates.map(|words| f32::from_bits(words[lane])),
-                    layer: layer[lane],
-                    detail: Detail::Level(f32::from_bits(level[lane])),
-                    offsets: offsets(shift[lane], 4, 4),
-                    reference: compares.then(|| f32::from_bits(reference[lane])),
-                };
-                image.sample(sampler, &lookup, read)
-            },
-        )?;
-        channels.put(core, &texels);
-        core.put_condition(&absent, 0);
-        Ok(())
+        look.run(core, compares, |lane, image, sampler, read| {
+            let lookup = Lookup {
+                coordinates: coordinates.map(|words| f32::from_bits(words[lane])),
+                layer: layer[lane],
+                detail: Detail::Level(f32::from_bits(level[lane])),
+                offsets: offsets(shift[lane], 4, 4),
+                reference: compares.then(|| f32::from_bits(reference[lane])),
+            };
+            image.sample(sampler, &lookup, read)
+        })
     }))
 }
 
 fn sample_by_gradients(reader: &Reader<'_>) -> Result<Action, Lack> {
-    refuse_unknown(reader)?;
+    let look = Look::of(reader)?;
     if reader.is(name::LC, value::LC) {
         return Err("a least level of detail".to_owned());
     }
-    let (header, channels) = (Header::of(reader)?, Channels::of(reader)?);
     let [a, b] = reader.sources([slot::A, slot::B])?;
-    let absent = reader.target(slot::P)?;
-    let geometry = geometry(reader)?;
+    let geometry = look.geometry;
     let shifted = reader.is(name::AOFFI, value::AOFFI);
     let count = geometry.dimensions() as u8;
     Ok(Box::new(move |core| {
@@ -242,38 +248,26 @@ fn sample_by_gradients(reader: &Reader<'_>) -> Result<Action, Lack> {
                 change[usize::from(axis)] = core.word(&b, 2 * axis + direction as u8);
             }
         }
-        let texels = look(
-            core,
-            header,
-            geometry,
-            false,
-            |lane, image, sampler, read| {
-                let [dx, dy] =
-                    changes.map(|change| change.map(|words| f32::from_bits(words[lane])));
-                let lookup = Lookup {
-                    coordinates: coordinates.map(|words| f32::from_bits(words[lane])),
-                    layer: last[lane] & 0xffff,
-                    detail: Detail::Gradients(dx, dy),
-                    offsets: match shifted {
-                        true => offsets(last[lane] >> 16, 4, 4),
-                        false => [0; 3],
-                    },
-                    reference: None,
-                };
-                image.sample(sampler, &lookup, read)
-            },
-        )?;
-        channels.put(core, &texels);
-        core.put_condition(&absent, 0);
-        Ok(())
+        look.run(core, false, |lane, image, sampler, read| {
+            let [dx, dy] = changes.map(|change| change.map(|words| f32::from_bits(words[lane])));
+            let lookup = Lookup {
+                coordinates: coordinates.map(|words| f32::from_bits(words[lane])),
+                layer: last[lane] & 0xffff,
+                detail: Detail::Gradients(dx, dy),
+                offsets: match shifted {
+                    true => offsets(last[lane] >> 16, 4, 4),
+                    false => [0; 3],
+                },
+                reference: None,
+            };
+            image.sample(sampler, &lookup, read)
+        })
     }))
 }
 
 fn fetch(reader: &Reader<'_>) -> Result<Action, Lack> {
-    refuse_unknown(reader)?;
-    let (header, channels) = (Header::of(reader)?, Channels::of(reader)?);
-    let (a, absent) = (reader.source(slot::A)?, reader.target(slot::P)?);
-    let geometry = geometry(reader)?;
+    let (look, a) = (Look::of(reader)?, reader.source(slot::A)?);
+    let geometry = look.geometry;
     let mut further = Further::of(reader)?;
     let level = further.word(reader.is(name::LOD, value::LL));
     let shift = further.word(reader.is(name::AOFFI, value::AOFFI));
@@ -283,7 +277,7 @@ fn fetch(reader: &Reader<'_>) -> Result<Action, Lack> {
         let layer = words(core, &a, 0, array)[0];
         let coordinates = words(core, &a, array, count);
         let [level, shift, sample] = [level, shift, sample].map(|place| word(core, place));
-        let texels = look(core, header, geometry, false, |lane, image, _, read| {
+        look.run(core, false, |lane, image, _, read| {
             let shift = offsets(shift[lane], 4, 4);
             let place = std::array::from_fn(|axis| {
                 let coordinate = coordinates[axis][lane].cast_signed();
@@ -291,18 +285,13 @@ fn fetch(reader: &Reader<'_>) -> Result<Action, Lack> {
             });
             let level = level[lane].cast_signed();
             image.fetch(place, layer[lane], level, sample[lane], read)
-        })?;
-        channels.put(core, &texels);
-        core.put_condition(&absent, 0);
-        Ok(())
+        })
     }))
 }
 
 fn gather(reader: &Reader<'_>) -> Result<Action, Lack> {
-    refuse_unknown(reader)?;
-    let (header, channels) = (Header::of(reader)?, Channels::of(reader)?);
-    let (a, absent) = (reader.source(slot::A)?, reader.target(slot::P)?);
-    let geometry = geometry(reader)?;
+    let (look, a) = (Look::of(reader)?, reader.source(slot::A)?);
+    let geometry = look.geometry;
     let component = match reader.modifier(name::COMP)? {
         value::R => 0,
         value::G => 1,
@@ -322,25 +311,16 @@ fn gather(reader: &Reader<'_>) -> Result<Action, Lack> {
         let layer = words(core, &a, 0, array)[0];
         let coordinates = words(core, &a, array, count);
         let [shift, reference] = [shift, reference].map(|place| word(core, place));
-        let texels = look(
-            core,
-            header,
-            geometry,
-            compares,
-            |lane, image, sampler, read| {
-                let lookup = Lookup {
-                    coordinates: coordinates.map(|words| f32::from_bits(words[lane])),
-                    layer: layer[lane],
-                    detail: Detail::Level(0.0),
-                    offsets: offsets(shift[lane], 8, 6),
-                    reference: compares.then(|| f32::from_bits(reference[lane])),
-                };
-                image.gather(sampler, &lookup, component, read)
-            },
-        )?;
-        channels.put(core, &texels);
-        core.put_condition(&absent, 0);
-        Ok(())
+        look.run(core, compares, |lane, image, sampler, read| {
+            let lookup = Lookup {
+                coordinates: coordinates.map(|words| f32::from_bits(words[lane])),
+                layer: layer[lane],
+                detail: Detail::Level(0.0),
+                offsets: offsets(shift[lane], 8, 6),
+                reference: compares.then(|| f32::from_bits(reference[lane])),
+            };
+            image.gather(sampler, &lookup, component, read)
+        })
     }))
 }
 

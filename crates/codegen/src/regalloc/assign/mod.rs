@@ -26,20 +26,16 @@ mod call;
 mod edits;
 mod placement;
 mod reservations;
+mod scans;
 mod tuples;
 
 use super::calls::{is_call, places};
 use super::coalesce::{Classes, Place};
-use super::contents::Contents;
-use super::counts::{self, Changing, Goals, Room};
+use super::counts::Room;
 use super::file::{File, Units, insert};
 use super::last_uses::{Kills, LastUses};
-use super::ranges::Ranges;
-use super::starting_registers;
 use crate::pipeline::PhaseError;
 pub(super) use boundaries::BlockBoundaries;
-use boundaries::Lists;
-use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 pub(super) use edits::Edits;
 use orias_machine::Machine;
@@ -50,6 +46,7 @@ use orias_ori::{
 };
 use reservations::Reservations;
 use rustc_hash::FxHashMap;
+pub(super) use scans::{Manner, Scans};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 
@@ -95,71 +92,6 @@ pub(super) struct Facts<'a> {
     pub(super) keeps_together: bool,
 }
 
-/// How the scan looks for registers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Manner {
-    /// For values and classes as it meets them; of equally good registers the one that has been free longest is taken.
-    AsMet,
-    /// For classes with tuples before anything else, the widest first ([`Scan::book_widest_first`]).
-    WidestFirst,
-    /// The same, and the lowest of equally good registers is taken.
-    Lowest,
-}
-
-/// All scans of a function: what they have in common is found once.
-pub(super) struct Scans<'a> {
-    func: &'a Function,
-    facts: Facts<'a>,
-    order: Vec<Block>,
-    ranges: Ranges,
-    classes: Classes,
-    crossing: EntitySet<Value>,
-    wanted: Vec<Option<u8>>,
-    products: Vec<Value>,
-}
-
-impl<'a> Scans<'a> {
-    pub(super) fn new(func: &'a Function, facts: Facts<'a>) -> Result<Scans<'a>, Stop> {
-        let walk = facts.walk;
-        let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
-        let order: Vec<Block> = walk.reverse_postorder().chain(unreachable).collect();
-        let ranges = Ranges::new(func, facts.live, facts.last_uses, order.iter().copied());
-        let crossing = crossing_values(func, facts.live);
-        let contents = Contents::new(func, order.iter().copied());
-        let may_share = |a, b| crossing.contains(a) == crossing.contains(b);
-        let classes = Classes::new(func, &ranges, &contents, &may_share);
-        Ok(Scans {
-            func,
-            facts,
-            order,
-            ranges,
-            classes,
-            crossing,
-            wanted: wanted_places(func)?,
-            products: product_values(func),
-        })
-    }
-
-    /// Finds registers for all values. Edges still carry arguments when the changes are made.
-    ///
-    /// Products of warp groups work on registers from [`orias_machine::Abi::first_product`] on, unless there is too little room for that.
-    pub(super) fn assign(
-        &self,
-        budgets: [Budget; 5],
-        manner: Manner,
-    ) -> Result<(BlockBoundaries, Edits), Stop> {
-        if !self.products.is_empty() {
-            let first = Machine::of(self.func.target).abi.first_product;
-            match self.scan(budgets, manner, first) {
-                Err(Stop::Full(Class::R)) => {}
-                // Where products lie makes no room in other files.
-                result => return result,
-            }
-        }
-        self.scan(budgets, manner, 0)
-    }
-}
-
 /// The tuples of general registers that matrix products of warp groups read and write, the widest first.
 fn product_values(func: &Function) -> Vec<Value> {
     let machine = Machine::of(func.target);
@@ -174,97 +106,6 @@ fn product_values(func: &Function) -> Vec<Value> {
     values.sort_by_key(|&value| (Reverse(func.value_type(value).len()), value));
     values.dedup();
     values
-}
-
-impl Scans<'_> {
-    fn scan(
-        &self,
-        budgets: [Budget; 5],
-        manner: Manner,
-        first_product: u8,
-    ) -> Result<(BlockBoundaries, Edits), Stop> {
-        let func = self.func;
-        let Facts {
-            graph,
-            walk: _,
-            frequencies,
-            live,
-            last_uses,
-            tokens,
-            keeps_together,
-        } = self.facts;
-        let fixed = &func.attributes.fixed;
-        let files = Class::ALL.map(|class| {
-            let budget = budgets[class as usize];
-            let fixed = fixed
-                .iter()
-                .filter(|reg| reg.class() == class)
-                .flat_map(|reg| reg.units())
-                .map(|unit| unit.index());
-            let lowest = manner == Manner::Lowest && class == Class::R;
-            File::new(class, budget, lowest, fixed)
-        });
-        let machine = Machine::of(func.target);
-        let mut reservations = Reservations::new(&files, &self.ranges);
-        let room = Room::new(
-            func,
-            Goals {
-                most: budgets.map(|budget| budget.usable),
-                changing: starting_registers(func, func.target).map(|entry| Changing {
-                    entry,
-                    withheld: machine.registers.reserved,
-                }),
-            },
-        );
-        reservations.book_missing(&room);
-        let for_few = counts::values_for_few(func, live, &room);
-        let mut scan = Scan {
-            room,
-            reservations,
-            wide: Units::default(),
-            wanted: self.wanted.clone(),
-            classes: self.classes.clone(),
-            placed: vec![false; func.value_count()],
-            types: (0..func.value_count())
-                .map(|number| func.value_type(Value::new(number)))
-                .collect(),
-            insts: Vec::new(),
-            home: vec![None; func.value_count()],
-            edits: Edits::with_capacity(func.inst_count()),
-            files,
-            clock: 1,
-            visited: vec![false; graph.block_count()],
-            borders: BlockBoundaries {
-                entry: vec![NOWHERE; live.live_in_count()],
-                exit: vec![NOWHERE; live.live_out_count()],
-                params: Lists::new(graph.block_count()),
-                args: Lists::new(graph.block_count()),
-                follows: vec![PackedOption::default(); graph.block_count()],
-                named: 0,
-            },
-            crossing: &self.crossing,
-            given: [Given::default(); 5],
-            keeps_together,
-            func,
-            graph,
-            live,
-            frequencies,
-            last_uses,
-        };
-        for (&token, &register) in tokens {
-            scan.home[token.index()] = Some(register);
-        }
-        scan.book_low(&for_few);
-        scan.book_products(&self.products, first_product);
-        if manner != Manner::AsMet {
-            scan.book_widest_first();
-        }
-        for &block in &self.order {
-            scan.block(block)?;
-        }
-        scan.borders.named = scan.files[Class::R as usize].named;
-        Ok((scan.borders, scan.edits))
-    }
 }
 
 /// The registers in which calls and returns look for values.
