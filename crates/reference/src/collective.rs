@@ -2,8 +2,8 @@
 //!
 //! A collective gets what each member brought, in the order of lanes, and returns what each member takes away.
 
-use crate::matrix::{MatrixShape, WarpgroupShape};
-use crate::step::Update;
+use crate::matrix::{FragmentProduct, MatrixInMemory, MatrixShape, WarpgroupShape};
+use crate::step::{Space, Update};
 use orias_eval::warp::{Shuffle, shuffle_source};
 
 /// An instruction that threads of a warp execute together.
@@ -36,6 +36,12 @@ pub(crate) enum Collective {
     StoreMatrix { transposed: bool },
     /// An 8×8 matrix, transposed across registers.
     TransposeMatrix,
+    /// A matrix from memory, as a fragment.
+    LoadFragment(MatrixInMemory),
+    /// A fragment to memory.
+    StoreFragment(MatrixInMemory),
+    /// A product of fragments.
+    MultiplyFragments(FragmentProduct),
     /// A matrix product.
     Multiply(MatrixShape),
     /// A warp's rows of a warp group's product.
@@ -46,8 +52,8 @@ pub(crate) enum Collective {
 pub(crate) struct Arrival {
     pub lane: u32,
     pub sources: Vec<u64>,
-    /// The address of a matrix row.
-    pub address: u64,
+    /// Where a matrix or a row of one is: global memory, or an offset in the CTA's shared memory.
+    pub place: (Space, u64),
 }
 
 impl Collective {
@@ -58,9 +64,17 @@ impl Collective {
             Self::LoadMatrix { .. }
                 | Self::StoreMatrix { .. }
                 | Self::TransposeMatrix
+                | Self::LoadFragment(_)
+                | Self::StoreFragment(_)
+                | Self::MultiplyFragments(_)
                 | Self::Multiply(_)
                 | Self::WarpgroupMultiply(_)
         )
+    }
+
+    /// Whether its matrix may be in global memory, too.
+    pub const fn reaches_global(&self) -> bool {
+        matches!(self, Self::LoadFragment(_) | Self::StoreFragment(_))
     }
 
     /// The results of each member. What needs memory is not here: loads and stores of matrices, products of warp groups.
@@ -119,9 +133,12 @@ impl Collective {
                 (0..members.len()).map(transposed).collect()
             }
             Self::Multiply(shape) => shape.multiply(members),
-            Self::LoadMatrix { .. } | Self::StoreMatrix { .. } | Self::WarpgroupMultiply(_) => {
-                same(Vec::new())
-            }
+            Self::MultiplyFragments(product) => product.multiply(members),
+            Self::LoadMatrix { .. }
+            | Self::StoreMatrix { .. }
+            | Self::LoadFragment(_)
+            | Self::StoreFragment(_)
+            | Self::WarpgroupMultiply(_) => same(Vec::new()),
         }
     }
 }

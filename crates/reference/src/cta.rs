@@ -8,7 +8,7 @@ use crate::memory::{Region, WINDOW_BYTES};
 use crate::model::Model;
 use crate::order::{Actor, Meeting};
 use crate::program::Code;
-use crate::step::{Action, BarrierAction, CollectiveStep};
+use crate::step::{Action, BarrierAction, CollectiveStep, Space};
 use crate::thread::{BarrierArrival, State, Thread, World};
 use crate::weak::Prospect;
 use orias_eval::mbarrier::Mbarrier;
@@ -309,16 +309,14 @@ impl Cta {
             .iter()
             .map(|&at| {
                 let thread = &mut self.threads[at];
-                let (sources, address) = match &mut thread.state {
-                    State::AtCollective {
-                        sources, address, ..
-                    } => (std::mem::take(sources), *address),
-                    _ => (Vec::new(), 0),
+                let (sources, place) = match &mut thread.state {
+                    State::AtCollective { sources, place, .. } => (std::mem::take(sources), *place),
+                    _ => (Vec::new(), (Space::Shared, 0)),
                 };
                 Arrival {
                     lane: thread.lane,
                     sources,
-                    address,
+                    place,
                 }
             })
             .collect();
@@ -333,11 +331,39 @@ impl Cta {
                 load_matrices(shared, &arrivals, count, transposed)
             }
             Collective::StoreMatrix { transposed } => store_matrices(shared, &arrivals, transposed),
+            Collective::LoadFragment(ref matrix) => {
+                let (space, start) = arrivals[0].place;
+                let read = |offset: u64, length: usize| {
+                    let address = start.wrapping_add(offset);
+                    let bytes = match space {
+                        Space::Generic => world.memory.read(address, length)?,
+                        _ => (shared.read(address, length))
+                            .map_err(|problem| shared_error("read", address, length, problem))?,
+                    };
+                    Ok(crate::library::little_endian(bytes))
+                };
+                matrix.load(&arrivals, first.results.len(), &read)
+            }
+            Collective::StoreFragment(ref matrix) => {
+                let (space, start) = arrivals[0].place;
+                matrix.store(&arrivals).and_then(|written| {
+                    for (offset, bytes) in written {
+                        let address = start.wrapping_add(offset);
+                        match space {
+                            Space::Generic => world.memory.write(address, &bytes)?,
+                            _ => shared.write(address, &bytes).map_err(|problem| {
+                                shared_error("write", address, bytes.len(), problem)
+                            })?,
+                        }
+                    }
+                    Ok(vec![Vec::new(); arrivals.len()])
+                })
+            }
             Collective::WarpgroupMultiply(ref shape) => {
                 let warp = self.threads[group[0]].warp as usize;
                 let read = |address: u64| {
                     let byte = shared.read(address, 1);
-                    let byte = byte.map_err(|problem| shared_error("read", address, problem))?;
+                    let byte = byte.map_err(|problem| shared_error("read", address, 1, problem))?;
                     Ok(byte[0])
                 };
                 shape.multiply(&arrivals, warp, &read)
@@ -553,7 +579,7 @@ impl Surroundings<'_> {
 
 /// Row `row` of matrix `matrix`: lane `8 · matrix + row` says where it starts.
 fn row_address(arrivals: &[Arrival], matrix: usize, row: usize) -> Result<u64, FaultKind> {
-    let address = arrivals[matrix * 8 + row].address;
+    let (_, address) = arrivals[matrix * 8 + row].place;
     if address.is_multiple_of(16) {
         Ok(address)
     } else {
@@ -563,11 +589,16 @@ fn row_address(arrivals: &[Arrival], matrix: usize, row: usize) -> Result<u64, F
     }
 }
 
-fn shared_error(access: &'static str, address: u64, problem: crate::memory::Problem) -> FaultKind {
+fn shared_error(
+    access: &'static str,
+    address: u64,
+    bytes: usize,
+    problem: crate::memory::Problem,
+) -> FaultKind {
     FaultKind::Memory(crate::memory::MemoryError {
         access,
         address,
-        bytes: 16,
+        bytes,
         space: "shared",
         problem,
     })
@@ -586,7 +617,7 @@ fn load_matrices(
         for (row, elements) in elements.iter_mut().enumerate() {
             let address = row_address(arrivals, matrix, row)?;
             let bytes = shared.read(address, 16);
-            let bytes = bytes.map_err(|problem| shared_error("read", address, problem))?;
+            let bytes = bytes.map_err(|problem| shared_error("read", address, 16, problem))?;
             for (element, pair) in elements.iter_mut().zip(bytes.chunks(2)) {
                 *element = crate::library::little_endian(pair);
             }
@@ -625,7 +656,7 @@ fn store_matrices(
             }
             let address = row_address(arrivals, matrix, row)?;
             let wrote = shared.write(address, &bytes);
-            wrote.map_err(|problem| shared_error("write", address, problem))?;
+            wrote.map_err(|problem| shared_error("write", address, 16, problem))?;
         }
     }
     Ok(vec![Vec::new(); arrivals.len()])

@@ -4,7 +4,7 @@ use super::{Decoder, Statics};
 use crate::collective::Collective;
 use crate::compute;
 use crate::error::LoadError;
-use crate::matrix::{MatrixShape, WarpgroupShape};
+use crate::matrix::{FragmentProduct, MatrixInMemory, MatrixShape, WarpgroupShape};
 use crate::step::{Action, BarrierAction, CollectiveStep, Element, Source};
 use orias_eval::warp::Shuffle;
 use orias_ptx::ast::Operand;
@@ -114,6 +114,18 @@ impl<'m> Decoder<'m, '_> {
                 transposed: it.has(Modifier::Trans),
             },
             Op::Movmatrix => Collective::TransposeMatrix,
+            Op::WmmaLoadA | Op::WmmaLoadB | Op::WmmaLoadC => {
+                let matrix = MatrixInMemory::of(it.op, it.form);
+                Collective::LoadFragment(matrix.ok_or_else(unsupported)?)
+            }
+            Op::WmmaStoreD => {
+                let matrix = MatrixInMemory::of(it.op, it.form);
+                Collective::StoreFragment(matrix.ok_or_else(unsupported)?)
+            }
+            Op::WmmaMma => {
+                let product = FragmentProduct::of(it.form);
+                Collective::MultiplyFragments(product.ok_or_else(unsupported)?)
+            }
             Op::Mma => Collective::Multiply(MatrixShape::of(it.form).ok_or_else(unsupported)?),
             Op::WgmmaMmaAsync => {
                 let in_registers = it.patterns.iter().any(|pattern| pattern.is(operand::A));

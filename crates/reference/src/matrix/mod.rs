@@ -1,14 +1,17 @@
 //! Matrix products.
 //!
-//! [`Rule`] says what one element of a product is; [`MatrixShape`] which lane holds which element of the operands of `mma`. The manual
-//! leaves open how sums are rounded; here they are as the chip adds them up, and where the chip has no such instruction, as ptxas's code does.
+//! [`Rule`] says what one element of a product is, [`fragments`] which lane holds which element of a matrix. The manual leaves open how
+//! sums are rounded; here they are as the chip adds them up, and where the chip has no such instruction, as ptxas's code does.
 
+mod fragments;
 mod quads;
 mod warpgroup;
 
+pub(crate) use fragments::{FragmentProduct, MatrixInMemory};
 pub(crate) use warpgroup::WarpgroupShape;
 
 use crate::collective::Arrival;
+use fragments::{Fragment, Role};
 use orias_eval::float::convert::{Integer, to_format};
 use orias_eval::float::{Arithmetic, Format, Overflow, Rounding};
 use orias_eval::matrix::{DotRule, SparseElements};
@@ -248,51 +251,26 @@ impl MatrixShape {
     ) -> Vec<Vec<u64>> {
         let (m, n, k) = (self.m, self.n, self.k);
         let stored = if sparse.is_some() { k / 2 } else { k };
-        let (mut a, mut b, mut c) = (vec![0; m * stored], vec![0; k * n], vec![0; m * n]);
-        let (operand_bits, result_bits) = rule.element_bits();
-        let packed = if operand_bits > 32 {
-            1
-        } else {
-            32 / operand_bits
+        let (bits, result_bits) = rule.element_bits();
+        let fragment = |role, outer, inner, bits| Fragment {
+            role,
+            outer,
+            inner,
+            bits,
         };
-        let results_packed = if result_bits == 16 { 2 } else { 1 };
-        let (a_count, b_count) = (m * stored / 32 / packed, k * n / 32 / packed);
-        let c_count = m * n / 32 / results_packed;
-        let mask = u64::MAX >> (64 - operand_bits);
-        let result_mask = u64::MAX >> (64 - result_bits);
-        let c_place = |lane: usize, element: usize| {
-            (lane / 4 + 8 * (element / 2)) * n + lane % 4 * 2 + element % 2
-        };
-        for (lane, member) in members.iter().enumerate() {
-            let (group, thread) = (lane / 4, lane % 4);
-            let (a_registers, rest) = member.sources.split_at(a_count);
-            let (b_registers, c_registers) = rest.split_at(b_count);
-            for (index, register) in a_registers.iter().enumerate() {
-                for part in 0..packed {
-                    let row = group + 8 * (index % (m / 8));
-                    let column = thread * packed + part + 4 * packed * (index / (m / 8));
-                    a[row * stored + column] = register >> (part * operand_bits) & mask;
-                }
-            }
-            for (index, register) in b_registers.iter().enumerate() {
-                for part in 0..packed {
-                    let row = thread * packed + part + 4 * packed * index;
-                    b[row * n + group] = register >> (part * operand_bits) & mask;
-                }
-            }
-            for element in 0..c_count * results_packed {
-                let register = c_registers[element / results_packed];
-                let part = element % results_packed;
-                c[c_place(lane, element)] = register >> (part * result_bits) & result_mask;
-            }
-        }
+        let left = fragment(Role::Left, m, stored, bits);
+        let right = fragment(Role::Right, n, k, bits);
+        let sum = fragment(Role::Sum, m, n, result_bits);
+        let a = left.gather(members, 0);
+        let b = right.gather(members, left.registers());
+        let c = sum.gather(members, left.registers() + right.registers());
         // The row of B that each stored element of a row of A meets.
         let met = |row: usize| -> Vec<usize> {
             let Some(elements) = sparse else {
                 return (0..k).collect();
             };
             // Two elements of four bits go together.
-            let together = if operand_bits == 4 { 2 } else { 1 };
+            let together = if bits == 4 { 2 } else { 1 };
             let sources = &members[0].sources;
             let selector = sources.last().copied().unwrap_or(0) as usize;
             (0..stored)
@@ -305,25 +283,12 @@ impl MatrixShape {
                 })
                 .collect()
         };
-        let d: Vec<u64> = (0..m * n)
-            .map(|at| {
-                let (row, column) = (at / n, at % n);
-                let column: Vec<u64> = met(row).iter().map(|row| b[row * n + column]).collect();
-                rule.element(&a[row * stored..(row + 1) * stored], &column, c[at])
-            })
-            .collect();
-        (0..members.len())
-            .map(|lane| {
-                (0..c_count)
-                    .map(|register| {
-                        (0..results_packed).fold(0, |bits, part| {
-                            let element = register * results_packed + part;
-                            bits | d[c_place(lane, element)] << (part * result_bits)
-                        })
-                    })
-                    .collect()
-            })
-            .collect()
+        sum.scatter(|row, column| {
+            let a = &a[row * stored..][..stored];
+            let line = &b[column * k..][..k];
+            let b: Vec<u64> = met(row).iter().map(|&at| line[at]).collect();
+            rule.element(a, &b, c[row * n + column])
+        })
     }
 }
 

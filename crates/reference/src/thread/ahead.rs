@@ -565,10 +565,12 @@ fn unexplored(action: &Action) -> Option<&'static str> {
                 step.kind,
                 Collective::LoadMatrix { .. }
                     | Collective::StoreMatrix { .. }
+                    | Collective::LoadFragment(_)
+                    | Collective::StoreFragment(_)
                     | Collective::WarpgroupMultiply(_)
             ) =>
         {
-            "a matrix in shared memory"
+            "a matrix in memory"
         }
         _ => return None,
     })

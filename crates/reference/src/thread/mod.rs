@@ -56,7 +56,8 @@ pub(crate) enum State {
         opcode: u32,
         members: u32,
         sources: Vec<u64>,
-        address: u64,
+        /// Where its matrix is; an offset if that is shared memory.
+        place: (Space, u64),
     },
     /// Waits at a barrier.
     AtBarrier(u32),
@@ -390,23 +391,30 @@ impl Thread {
                         self.lane
                     )));
                 }
-                let address = match step.address {
+                let place = match step.address {
                     Some(address) => match self.resolve(address, world)? {
-                        (Space::Shared | Space::Cluster, at) => own_offset(at, world.rank)?,
+                        (Space::Shared | Space::Cluster, at) => {
+                            (Space::Shared, own_offset(at, world.rank)?)
+                        }
+                        place @ (Space::Generic, _) if step.kind.reaches_global() => place,
                         (_, address) => {
+                            let where_not = match step.kind.reaches_global() {
+                                true => "in global or shared memory",
+                                false => "in shared memory",
+                            };
                             return Err(FaultKind::Undefined(format!(
-                                "a matrix at {address:#x}, which is not in shared memory"
+                                "a matrix at {address:#x}, which is not {where_not}"
                             )));
                         }
                     },
-                    None => 0,
+                    None => (Space::Shared, 0),
                 };
                 // The step goes on once all are here.
                 self.state = State::AtCollective {
                     opcode: step.opcode,
                     members,
                     sources,
-                    address,
+                    place,
                 };
                 return Ok(());
             }
