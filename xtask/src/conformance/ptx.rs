@@ -221,6 +221,23 @@ const NONSENSE: &[(&str, &str)] = &[
         "Illegal modifier '.col' for instruction 'wgmma",
         "`wgmma.mma_async.sync.col…`: a layout where none is, skipped",
     ),
+    ("Illegal modifier '.row' for instruction 'wgmma", "the same"),
+    (
+        "Illegal modifier '.cta' for instruction 'cp.async.bulk",
+        "`cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.cta …`: a scope where none is; the code is that without it",
+    ),
+    (
+        "Illegal modifier '.cluster' for instruction 'cp.async.bulk",
+        "the same",
+    ),
+    (
+        "Illegal modifier '.gpu' for instruction 'cp.async.bulk",
+        "the same",
+    ),
+    (
+        "Illegal modifier '.sys' for instruction 'cp.async.bulk",
+        "the same",
+    ),
     (
         "Illegal modifier '.v2' for instruction 'w",
         "`wmma.load.c.v2…`: a vector modifier on a matrix instruction, skipped",

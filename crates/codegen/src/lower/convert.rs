@@ -144,7 +144,12 @@ pub(super) fn pack(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
     if operands.len() == 2 {
         operands.push(Operand::None);
     }
-    let destination = body.destination(statement, 0)?;
     let mods = (scalar(to)?, SourceType::from(Scalar::S32));
-    body.assign(AbstractOp::CvtPack, mods, &[destination], &operands)
+    let value = body.compute(AbstractOp::CvtPack, mods, &operands)?;
+    match body.element_destinations(statement, 0)?.first() {
+        Some(&(Destination::Variable(variable), width)) => {
+            body.write_extended(variable, width, value, PtxType::U32)
+        }
+        _ => Ok(()),
+    }
 }

@@ -113,16 +113,26 @@ fn named_variable(
     }
 }
 
-/// Where a parameter in variables is accessed, and how many of its bytes there are from there.
+/// Where a parameter in variables is accessed.
+enum Words {
+    /// From this byte on of the words that begin with this variable.
+    Inside(crate::ssa::Variable, u32),
+    /// Where the parameter has no bytes, or not enough.
+    Outside,
+}
+
+/// Where `bytes` of a parameter in variables are accessed, `further` bytes behind what operand `index` names.
 fn words_at(
     body: &mut Body<'_, '_>,
     statement: &Statement<'_>,
     index: usize,
+    further: u32,
     bytes: u32,
-) -> Lowered<Option<(crate::ssa::Variable, u32)>> {
+) -> Lowered<Option<Words>> {
     let Some((id, offset)) = named_variable(statement, index) else {
         return Ok(None);
     };
+    let offset = offset.saturating_add(i64::from(further));
     if body.module.variable(id).space != orias_ptx::ast::Space::Param {
         return Ok(None);
     }
@@ -134,13 +144,13 @@ fn words_at(
                     .is_some_and(|end| end <= 4 * words)
             });
             match inside {
-                Some(offset) => Ok(Some((first, offset))),
+                Some(offset) => Ok(Some(Words::Inside(first, offset))),
                 // Of an array of open length there are only the bytes that were passed.
                 None if body.module.variable(id).dimensions.first() == Some(&0) => {
                     let undefined = body.undefined_words(bytes.div_ceil(4))?;
-                    Ok(Some((undefined, 0)))
+                    Ok(Some(Words::Inside(undefined, 0)))
                 }
-                None => unsupported("an access outside a parameter"),
+                None => Ok(Some(Words::Outside)),
             }
         }
         _ => Ok(None),
@@ -153,7 +163,10 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
     let width = ty.bits();
     let destinations = body.element_destinations(statement, 0)?;
     let bytes = destinations.len() as u32 * width / 8;
-    if let Some((first, offset)) = words_at(body, statement, 1, bytes)? {
+    if let Some(words) = words_at(body, statement, 1, 0, bytes)? {
+        let Words::Inside(first, offset) = words else {
+            return unsupported("a load from outside a parameter");
+        };
         for (index, &(destination, register)) in (0..).zip(&destinations) {
             if let Destination::Variable(variable) = destination {
                 let value = load_words(body, first, offset + index * width / 8, ty)?;
@@ -376,9 +389,13 @@ pub(super) fn store(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lower
     let width = ty.bits();
     let elements = body.elements(statement, &statement.operands[1], ty)?;
     let bytes = elements.len() as u32 * width / 8;
-    if let Some((first, offset)) = words_at(body, statement, 0, bytes)? {
+    if words_at(body, statement, 0, 0, bytes)?.is_some() {
         for (index, &element) in (0..).zip(&elements) {
-            store_words(body, first, offset + index * width / 8, element, ty)?;
+            // What is stored beyond a parameter nobody can read: as for ptxas, it goes nowhere.
+            let place = words_at(body, statement, 0, index * width / 8, width / 8)?;
+            if let Some(Words::Inside(first, offset)) = place {
+                store_words(body, first, offset, element, ty)?;
+            }
         }
         return Ok(());
     }

@@ -65,7 +65,29 @@ impl Selector<'_> {
                 false => word >> shift,
             }));
         }
+        if let Some((word, byte)) = self.shifted_by_bytes(source, bits) {
+            return self.extend_bytes(word.into(), byte, scalar);
+        }
         self.extend_word(source, scalar)
+    }
+
+    /// The word that `source` is shifted right from, and by how many bytes, if its lower `bits` all come from there.
+    fn shifted_by_bytes(&mut self, source: Source, bits: u32) -> Option<(Operand, u32)> {
+        let (inst, op) = self.definition(source.operand.as_value()?)?;
+        let width = match self.func.modifier::<Scalar>(inst)? {
+            Scalar::B32 | Scalar::U32 | Scalar::S32 => 32,
+            Scalar::B16 | Scalar::U16 | Scalar::S16 => 16,
+            _ => return None,
+        };
+        let &[_, word, Operand::Imm(by)] = self.func.operands(inst) else {
+            return None;
+        };
+        let by = u32::try_from(by.bits()).ok()?;
+        if op != AbstractOp::Shr || by % 8 != 0 || by.checked_add(bits)? > width {
+            return None;
+        }
+        let word = self.word_of(word).operand;
+        (word.as_value().is_some() && word.mods().is_empty()).then_some((word, by / 8))
     }
 
     /// `source` with the bits above those of `scalar` made its extension.
@@ -74,13 +96,24 @@ impl Selector<'_> {
         source: Source,
         scalar: Scalar,
     ) -> Result<Source, PhaseError> {
+        self.extend_bytes(source, 0, scalar)
+    }
+
+    /// What `source` holds from its byte `first` on, extended by its type, of 8 or 16 bits.
+    fn extend_bytes(
+        &mut self,
+        source: Source,
+        first: u32,
+        scalar: Scalar,
+    ) -> Result<Source, PhaseError> {
         // Bytes of the source by number; 8 more repeats the byte's sign, 7 is a byte of RZ.
-        let select: u32 = match (scalar.bits(), is_signed(scalar)) {
-            (8, false) => 0x7770,
-            (8, true) => 0x8880,
-            (_, false) => 0x7710,
-            (_, true) => 0x9910,
+        let (select, moved): (u32, u32) = match (scalar.bits(), is_signed(scalar)) {
+            (8, false) => (0x7770, 0x0001),
+            (8, true) => (0x8880, 0x1111),
+            (_, false) => (0x7710, 0x0011),
+            (_, true) => (0x9910, 0x1111),
         };
+        let select = select + moved * first;
         let value = self.temporary(WORD);
         self.emit(
             Op::PRMT,

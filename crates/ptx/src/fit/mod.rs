@@ -250,15 +250,16 @@ impl Context<'_> {
                 if !integer || ty.bits() > 64 || ty == Type::F16x2 {
                     return fail(Reason::Sum(ty));
                 }
-                // `mov` cuts the sum off or extends it, whatever the register's width; ptxas does not for `.s64`.
-                let bits_only = matches!(inner.kind, OperandKind::Register(_))
-                    && matches!(
-                        wanted.ty.class(),
-                        TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
-                    )
-                    && wanted.ty != Type::S64
-                    && wanted.ty.bits() <= 64;
-                if form.name && bits_only {
+                // ptxas takes a sum of any width where the opcode names the type: a wider one is cut off, above a narrower
+                // one is what the register file holds there, zeros for us. Elsewhere the register must have the type.
+                let of_register = matches!(inner.kind, OperandKind::Register(_));
+                let any_width = match wanted.ty.class() {
+                    TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits => {
+                        wanted.ty.bits() <= 64
+                    }
+                    _ => false,
+                };
+                if of_register && any_width && form.register && (form.name || wanted.named) {
                     return Ok(());
                 }
                 self.value(inner, wanted)
