@@ -82,7 +82,10 @@ mod tests {
         let of = |operation: &str| refusal(&format!("{PREFIX}{operation}")).expect("an intrinsic");
         assert!(of("cp_async_tensor_2d").contains("cp.async.bulk.tensor"));
         assert!(of("cp_async_wait_all").contains("cp.async.wait_group"));
-        assert!(of("fadd2_ftz").contains("no instruction"));
+        // Pairs of singles, and tensor memory.
+        for none in ["fadd2_ftz", "tcbar", "tcmma", "tccp_2d", "ldtm", "sttm"] {
+            assert!(of(none).contains("no instruction"), "{none}");
+        }
         assert!(of("nosuch").starts_with("(C7300)"));
         assert!(of("additive").starts_with("(C7300)"));
         assert_eq!(refusal("vprintf"), None);
