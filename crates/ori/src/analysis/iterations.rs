@@ -295,7 +295,10 @@ impl Iterations {
             sides,
         } = comparison(func, condition).ok_or(Refusal::NoComparison)?;
         let holds = (staying == 0) != condition.mods().contains(SourceMods::NOT);
-        let (stay, sign) = stay(compare, holds).ok_or(Refusal::NoComparison)?;
+        let (stay, sign) = stay(compare, holds).ok_or(match compare {
+            Compare::Eq | Compare::Ne => Refusal::StaysWhileEqual,
+            _ => Refusal::NoComparison,
+        })?;
         let signed = sign.unwrap_or(matches!(scalar, Scalar::S32 | Scalar::S64));
         let header = nest.header(of);
         let outside = |operand: Operand| match operand {
@@ -345,11 +348,7 @@ impl Iterations {
                 bound,
             });
         }
-        match compare {
-            Compare::Eq if holds => Err(Refusal::StaysWhileEqual),
-            Compare::Ne if !holds => Err(Refusal::StaysWhileEqual),
-            _ => Err(refusal),
-        }
+        Err(refusal)
     }
 
     /// How often the exit is passed by before it is taken, if the variable starts with `start` and the bound is known. Nothing if a value would wrap first, or if
