@@ -24,10 +24,11 @@ REGION, START = 1 << 27, 1 << 25
 #: Elements of a launch whose kernel checks no bound, and blocks at most.
 ELEMENTS, BLOCKS = 1 << 22, 4096
 
-#: Dynamic shared memory where a kernel uses any. Its size is not in the PTX.
-SHARED = 32 << 10
+#: Dynamic shared memory where a kernel uses any, which the PTX does not tell: tiles of matrix products take up to all there is.
+SHARED, SHARED_BY_TILES = 32 << 10, 227 << 10
 
-OUT_OF_SCOPE = re.compile(r"\b(wgmma|mma\.sync|mbarrier|cp\.async\.bulk|tensormap)")
+MATRIX = re.compile(r"\b(wgmma|mma\.sync)")
+OUT_OF_SCOPE = re.compile(r"\b(mbarrier|cp\.async\.bulk|tensormap)")
 
 
 def shape(text):
@@ -53,7 +54,7 @@ def prepare(source):
     name = entry[1]
     kinds = [line.split() for line in entry[2].split("\n") if ".param" in line]
     threads = int(re.search(r"\.reqntid\s+(\d+)", text)[1])
-    shared = SHARED if ".extern .shared" in text else 0
+    shared = (SHARED_BY_TILES if MATRIX.search(text) else SHARED) if ".extern .shared" in text else 0
     with tempfile.TemporaryDirectory() as scratch:
         cubin = Path(scratch) / "code.cubin"
         subprocess.run([assemblers.ptxas(), "-lineinfo", "--gpu-name=sm_90a", str(source), "-o", str(cubin)], check=True)
@@ -99,5 +100,7 @@ def prepare(source):
 
 
 for source in sorted(Path(os.environ["MODULES"]).glob("*.ptx")) if os.environ.get("MODULES") else ():
-    if not OUT_OF_SCOPE.search(source.read_text()):
-        PROGRAMS[source.stem] = Program(source.stem, frozenset({"scalar", "corpus"}), lambda _, source=source: prepare(source))
+    text = source.read_text()
+    if not OUT_OF_SCOPE.search(text):
+        kind = "matrix" if MATRIX.search(text) else "scalar"
+        PROGRAMS[source.stem] = Program(source.stem, frozenset({kind, "corpus"}), lambda _, source=source: prepare(source))

@@ -153,7 +153,10 @@ impl DotRule {
                 .pack(infinite, self.rounding, Overflow::Ieee, NanRule::Canonical);
         }
         let rounded = self.result.round(sum, self.rounding, Overflow::Ieee);
-        rounded >> self.cut_bits << self.cut_bits
+        let rounded = rounded >> self.cut_bits << self.cut_bits;
+        // A sum of which nothing is left has lost its sign, too.
+        let sign = 1 << (self.result.width() - 1);
+        if rounded == sign { 0 } else { rounded }
     }
 }
 
@@ -250,16 +253,12 @@ impl SharedMatrix {
             };
             return self.start + inner % 16 + inner / 16 * chunks + nth * 16 + eight * eights;
         }
-        let address = match by_k {
-            true => self.start + inner + nth * self.row + eight * self.stride,
-            false => {
-                self.start
-                    + inner % self.row
-                    + inner / self.row * self.leading
-                    + nth * self.row
-                    + eight * self.stride
-            }
-        };
+        // What goes beyond a row (in K: sixty-four bytes of a sparse product in rows of thirty-two) lies `leading` further.
+        let address = self.start
+            + inner % self.row
+            + inner / self.row * self.leading
+            + nth * self.row
+            + eight * self.stride;
         let chunks = self.row / 16 - 1;
         address ^ (address >> 7 & chunks) << 4
     }

@@ -74,13 +74,24 @@ impl Words<'_> {
         }
         let result = func.operands(access.inst)[0];
         let kept = func.kept(access.inst).to_vec();
+        let guard = func.inst(access.inst).guard();
         let mut emit = Emit::before(func, access.inst);
         let index = low_word(&mut emit, access.index);
         let mut tests = FxHashMap::default();
-        let words: Vec<Value> = columns
+        let mut words: Vec<Value> = columns
             .iter()
             .map(|column| pick(&mut emit, index, &mut tests, column))
             .collect();
+        // No guarded copy is wider than two words: those of a wider one are chosen one by one.
+        let keep = kept.first().and_then(|keep| keep.as_value());
+        let choice = condition(guard).zip(keep).filter(|_| words.len() > 2);
+        if let Some((guard, keep)) = choice {
+            let old = emit.words(keep);
+            for (word, old) in words.iter_mut().zip(old) {
+                let chosen = emit.selp(Scalar::B32, (*word).into(), old.into(), guard);
+                *word = emit.as_value(Scalar::B32, chosen);
+            }
+        }
         let whole = emit.collect(&words);
         emit.finish()?;
         let scalar = match access.words {
@@ -96,7 +107,10 @@ impl Words<'_> {
             1,
             &[result, whole.into()],
         );
-        func.set_kept(access.inst, &kept);
+        match choice {
+            Some(_) => func.set_guard(access.inst, Guard::ALWAYS),
+            None => func.set_kept(access.inst, &kept),
+        }
         Ok(())
     }
 
