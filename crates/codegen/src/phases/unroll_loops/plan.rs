@@ -196,7 +196,7 @@ impl Body {
     }
 }
 
-/// Whether there must be no second copy of `inst`: operations that hand registers to units which go on by themselves, and blocks that are named.
+/// Whether there must be no second copy of `inst`: operations that change what the thread or the warp has from there on, and blocks that are named.
 fn is_singular(func: &Function, inst: Inst) -> bool {
     use AbstractOp as A;
     let named = func
@@ -206,18 +206,7 @@ fn is_singular(func: &Function, inst: Inst) -> bool {
     named
         || matches!(
             func.opcode(inst).as_abstract(),
-            Some(
-                A::Wgmma
-                    | A::WgmmaSparse
-                    | A::WgmmaFence
-                    | A::WgmmaCommit
-                    | A::WgmmaWait
-                    | A::SetMaxNReg
-                    | A::Alloca
-                    | A::StackSave
-                    | A::StackRestore
-                    | A::Switch
-            )
+            Some(A::SetMaxNReg | A::Alloca | A::StackSave | A::StackRestore | A::Switch)
         )
 }
 
