@@ -16,8 +16,8 @@ use cranelift_entity::SecondaryMap;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::{Block, Class, Function, Reg};
 
-/// Threads of a block when the source does not say.
-const THREADS: u32 = 256;
+/// Threads of a block when the source does not say: a warp for each scheduler, the block with which every portion of registers that costs a warp shows.
+const THREADS: u32 = 128;
 
 /// Registers that the allocator needs beyond those that are live, as a rule.
 const ALIGNMENT: u32 = 2;

@@ -4,8 +4,8 @@
 
 use super::budget;
 use super::build::Builder;
-use super::choice::{Choice, cheapest, cheapest_of};
-use super::estimate::estimate;
+use super::choice::{Choice, cheapest, cheapest_of, leanest};
+use super::estimate::{Estimate, estimate};
 use super::instructions::{Candidates, FixedBlock, Scheduler, Variant};
 use super::priority::Mode;
 use super::strategies::{Asked, Strategy};
@@ -51,9 +51,9 @@ impl Scheduler<'_> {
             if now <= only_reduce {
                 self.fill(candidates, roomy);
             }
-            let registers = candidates.choices.iter().map(Choice::registers);
-            least = least.max(registers.min().unwrap_or(now));
-            most = most.max(cheapest(self.files, &candidates.choices, i32::MAX).registers());
+            let leanest = leanest(&candidates.small, &candidates.choices);
+            least = least.max(candidates.choices[leanest].registers());
+            most = most.max(cheapest(&candidates.small, &candidates.choices, i32::MAX).registers());
         }
         if let Some(target) = self.options.register_target() {
             let budget = if target == 0 {
@@ -95,8 +95,8 @@ impl Scheduler<'_> {
         let Some(below) = self.occupancy.below(now as u32) else {
             return;
         };
-        let registers = candidates.choices.iter().map(Choice::registers);
-        let least = registers.min().unwrap_or(now);
+        let leanest = leanest(&candidates.small, &candidates.choices);
+        let least = candidates.choices[leanest].registers();
         if least > below as i32 && least <= (below + below / NEAR) as i32 {
             let strategy = Strategy::DepthFirst;
             let variant = Variant::plain(strategy.name());
@@ -107,25 +107,23 @@ impl Scheduler<'_> {
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
     fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> f64 {
         let warps = self.occupancy.warps(budget.max(0) as u32);
-        let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
-        // More warps help launches that bring them, and as a guess every second one does.
-        let usage = self.options.register_usage();
-        let turns = match turns > 1.0 && usage != RegisterUsage::Few {
-            true => f64::midpoint(turns, 1.0),
-            false => turns,
+        let few = self.options.register_usage() == RegisterUsage::Few;
+        let among = |estimate: &Estimate| match few {
+            true => estimate.shared(warps),
+            false => estimate.among(warps),
         };
         let mut cycles = 0.0;
         let mut needed = 0;
         for candidates in movable {
             // Orders with a window are for blocks of many alike pieces; that they need few registers as well is no reason to have fewer.
             let may = |choice: &Choice| budget >= had || !choice.windowed;
-            let choice = cheapest_of(self.files, &candidates.choices, budget, may);
+            let choice = cheapest_of(&candidates.small, &candidates.choices, budget, may);
             needed = needed.max(choice.registers());
-            cycles += choice.estimate.among(turns) * candidates.frequency;
+            cycles += among(&choice.estimate) * candidates.frequency;
         }
         for block in fixed {
             let estimate = block.estimate.as_ref();
-            let each = estimate.map_or(0.0, |estimate| estimate.among(turns));
+            let each = estimate.map_or(0.0, among);
             cycles += each * block.frequency;
         }
         let extra = f64::from((needed - had).max(0));
@@ -135,11 +133,8 @@ impl Scheduler<'_> {
     /// Adds orders within `budget` where none of the cheap ones fits.
     pub(super) fn refill(&self, movable: &mut [Candidates], budget: i32) {
         for candidates in movable {
-            let fits = |choice: &Choice| {
-                choice.registers() <= budget
-                    && choice.by != Mode::ReduceReg.name()
-                    && !choice.windowed
-            };
+            let fits =
+                |choice: &Choice| choice.registers() <= budget && !choice.lean && !choice.windowed;
             if !candidates.choices[1..].iter().any(fits) {
                 self.fill(candidates, budget);
             }
