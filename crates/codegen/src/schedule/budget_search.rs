@@ -14,6 +14,12 @@ use crate::register_usage::RegisterUsage;
 /// An order is near to one more block on a multiprocessor if it needs no more than this part too many registers.
 const NEAR: u32 = 2;
 
+/// How many numbers of warps below that of the order before are tried.
+const BEYOND: usize = 2;
+
+/// An order that costs warps has to cost less than this share of one that does not: what an order takes is a guess, how many warps there are is not.
+const GAIN: f64 = 0.9;
+
 impl Scheduler<'_> {
     pub(super) fn choose_budget(
         &self,
@@ -74,9 +80,10 @@ impl Scheduler<'_> {
             .map(|budget| (budget as i32).min(ceiling))
             .collect();
         budgets.dedup();
-        if let [only] = budgets[..] {
-            self.refill(movable, only);
-            return only;
+        let beyond = self.beyond(movable, same);
+        if let ([only], []) = (&budgets[..], &beyond[..]) {
+            self.refill(movable, *only);
+            return *only;
         }
         self.estimate_fixed(fixed, builder);
         let mut best: Option<(f64, i32)> = None;
@@ -87,7 +94,39 @@ impl Scheduler<'_> {
                 best = Some((cost, budget));
             }
         }
+        for budget in beyond {
+            for candidates in movable.iter_mut() {
+                let now = candidates.choices[0].registers();
+                if now <= only_reduce && self.does_badly(candidates) {
+                    self.fill(candidates, budget);
+                }
+            }
+            let cost = self.cost(movable, fixed, budget, had);
+            if best.is_none_or(|(known, _)| cost < known * GAIN) {
+                best = Some((cost, budget));
+            }
+        }
         best.map_or(least, |(_, budget)| budget)
+    }
+
+    /// The most live registers of each of the next smaller numbers of warps, where some block waits for what more registers could keep in flight.
+    fn beyond(&self, movable: &[Candidates], same: i32) -> Vec<i32> {
+        let mut budgets = Vec::new();
+        if !movable.iter().any(|candidates| self.does_badly(candidates)) {
+            return budgets;
+        }
+        let mut most = same.max(1) as u32;
+        for _ in 0..BEYOND {
+            let Some(next) = self.occupancy.above(most) else {
+                break;
+            };
+            most = next;
+            if most as i32 > self.hard {
+                break;
+            }
+            budgets.push(most as i32);
+        }
+        budgets
     }
 
     /// Adds the order of each result right before its reader if that may let more warps run.

@@ -549,7 +549,7 @@ impl Scheduler<'_> {
     }
 
     /// Whether the best order so far is far from what dependences and issue slots allow.
-    fn does_badly(&self, candidates: &Candidates) -> bool {
+    pub(super) fn does_badly(&self, candidates: &Candidates) -> bool {
         let issued = strategies::issued(&candidates.graph) as u32;
         let bound = candidates.timeline.length.max(issued);
         let cycles = candidates
