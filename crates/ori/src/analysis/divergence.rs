@@ -9,7 +9,7 @@
 //! **Where divergence comes from.** From operations whose results differ between lanes ([`super::uniformity`]); from parameters of
 //! device functions; through operands, guards, kept values and arguments; into parameters of blocks that lanes enter along different edges
 //! ([joins](Divergence::is_join)), unless all edges bring the same value; and out of loops that lanes leave in different iterations: a value may be uniform in the loop and
-//! differ outside, as each lane has it from another iteration; and from loads where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
+//! differ outside, as each lane has it from another iteration; and from loads and looks at mbarriers where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
 //! diverge only as a block parameter, through another such register, or by leaving a loop.
 //!
 //! Lanes are assumed to come together again at each branch's [reconvergence point](Divergence::reconvergence_point) and not before. Whoever places convergence
@@ -33,8 +33,8 @@ use super::order::DepthFirst;
 use super::split::{Consequence, Split};
 use super::uniformity::{Spread, loads_what_may_change, spread};
 use crate::{AbstractOp, Block, Edge, Function, FunctionKind, Inst, Level, Value, ValueDef};
-use cranelift_entity::EntityRef;
 use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntityRef, EntitySet};
 
 /// The answer for one function; see the module.
 #[derive(Clone, Debug)]
@@ -64,6 +64,38 @@ impl Divergence {
         nest: &LoopNest,
         chains: &DefUse,
     ) -> Self {
+        // Whole warps that wait for one phase of one barrier go on together. Which do is not known before: all, until one is found that does not.
+        let mut parting = EntitySet::new();
+        loop {
+            let found = Self::of_waits(function, graph, walk, nest, chains, &parting);
+            let mut more = false;
+            for &block in walk.preorder() {
+                let waits = |&inst: &Inst| waits_for_phase(function, inst);
+                for wait in function.block_insts(block).filter(waits) {
+                    let apart = found.is_partial(block)
+                        || function
+                            .value_defs(wait)
+                            .any(|over| !found.is_uniform(over));
+                    if apart && nest.innermost(block).is_some() {
+                        more |= parting.insert(wait);
+                    }
+                }
+            }
+            if !more {
+                return found;
+            }
+        }
+    }
+
+    /// The same, if lanes go on in parts behind those loops' waits for a barrier's phase that are `parting`.
+    fn of_waits(
+        function: &Function,
+        graph: &FlowGraph,
+        walk: &DepthFirst,
+        nest: &LoopNest,
+        chains: &DefUse,
+        parting: &EntitySet<Inst>,
+    ) -> Self {
         let mut finder = Finder::new(function, graph, walk, nest, chains);
         if function.kind == FunctionKind::Device {
             finder.split.enter_partial(walk);
@@ -72,7 +104,7 @@ impl Divergence {
             }
         }
         if function.level == Level::Abstract {
-            finder.find_all_sources(walk);
+            finder.find_all_sources(walk, parting);
         } else {
             // Machine loads are divergent anyway.
             for &block in walk.preorder() {
@@ -196,13 +228,16 @@ impl<'a> Finder<'a> {
     }
 
     /// Marks what differs between lanes by itself in all of an abstract function, whose loops may wait for other threads.
-    fn find_all_sources(&mut self, walk: &DepthFirst) {
+    fn find_all_sources(&mut self, walk: &DepthFirst, parting: &EntitySet<Inst>) {
         let (function, nest) = (self.function, self.nest);
         let waits = |inst: Inst| {
             let in_loop = || {
                 let block = function.layout.inst_block(inst);
                 block.is_some_and(|block| nest.innermost(block).is_some())
             };
+            if waits_for_phase(function, inst) {
+                return parting.contains(inst);
+            }
             let op = function.opcode(inst).as_abstract();
             matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
                 || sees_other_threads(function, inst) && in_loop()
@@ -225,7 +260,8 @@ impl<'a> Finder<'a> {
     /// come to it `in_parts`, each part loads what memory holds when it comes.
     fn find_sources(&mut self, inst: Inst, in_parts: bool) {
         let function = self.function;
-        let changes = in_parts && loads_what_may_change(function, inst);
+        let changes =
+            in_parts && (loads_what_may_change(function, inst) || waits_for_phase(function, inst));
         function.for_each_def(inst, |reg| {
             if let Some(value) = reg.value() {
                 let per_warp = function.value_type(value).class().is_uniform();
@@ -400,6 +436,11 @@ impl<'a> Finder<'a> {
             home: self.home,
         }
     }
+}
+
+/// Whether `inst` looks whether a phase of an mbarrier is over.
+fn waits_for_phase(function: &Function, inst: Inst) -> bool {
+    function.opcode(inst).as_abstract() == Some(AbstractOp::MbarrierWait)
 }
 
 /// The place of `value` among the operands of the instruction that defines it.
