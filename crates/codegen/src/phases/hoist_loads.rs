@@ -211,13 +211,13 @@ fn takes_long(func: &Function, inst: Inst) -> bool {
     reads && !near && func.result_count(inst) > 0
 }
 
-/// Whether `inst` sets up mbarriers or waits for the blocks of a cluster, as kernels do before their work. That takes long, and data that nobody
-/// writes is the same before and after it.
+/// Whether `inst` sets up mbarriers, arrives at one, or waits for the blocks of a cluster, as kernels do before their work. That takes long, and data
+/// that nobody writes is the same before and after it.
 fn prepares_cluster(func: &Function, inst: Inst) -> bool {
-    use AbstractOp::{ClusterArrive, ClusterWait, FenceMbarrierInit, Mbarrier};
+    use AbstractOp::{ClusterArrive, ClusterWait, FenceMbarrierInit, Mbarrier, MbarrierArrive};
     matches!(
         func.opcode(inst).as_abstract(),
-        Some(ClusterArrive | ClusterWait | FenceMbarrierInit | Mbarrier)
+        Some(ClusterArrive | ClusterWait | FenceMbarrierInit | Mbarrier | MbarrierArrive)
     )
 }
 

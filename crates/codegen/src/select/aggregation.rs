@@ -14,7 +14,8 @@
 //! lanes share needs no REDUX where once is as good as often. Under a guard the lanes that it leaves out bring what changes nothing, and nobody of
 //! them is elected. Nothing is asked of lanes that run elsewhere: each group of lanes updates memory for itself.
 //!
-//! Not where one lane comes alone, so far as that is easily seen: behind a comparison of a thread's or lane's number with one that all share,
+//! Not where lanes may come in parts ([`super::gathering`]): each would be right by itself, but fewer have less to share, and the judge asks for all that
+//! come. Not where one lane comes alone, so far as that is easily seen: behind a comparison of a thread's or lane's number with one that all share,
 //! or behind `elect`.
 
 use super::selector::{Selector, pt, rz, urz};
@@ -52,6 +53,7 @@ pub(super) fn find(
     nest: &LoopNest,
     dominators: &DominatorTree,
     divergence: &Divergence,
+    unparted: &EntitySet<Inst>,
 ) -> Aggregated {
     let mut found = Aggregated::default();
     let lanes = Lanes {
@@ -63,7 +65,10 @@ pub(super) fn find(
     };
     for block in func.blocks() {
         for inst in func.block_insts(block) {
-            if !is_combinable(func, inst) || !lanes.share_address(block, inst) {
+            if !unparted.contains(inst)
+                || !is_combinable(func, inst)
+                || !lanes.share_address(block, inst)
+            {
                 continue;
             }
             if lanes.come_alone(block, inst) {

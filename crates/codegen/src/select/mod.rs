@@ -196,11 +196,18 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let dominators = DominatorTree::new(&graph, &walk);
     let elsewhere = blocks_apart_or_behind(&graph, &apart, &left);
     let yielding = waits::find(func, &graph, &nest, &dominators, &divergence, &elsewhere);
-    let gathering = gathering::find(func, &graph, &apart, &left, &yielding);
+    let gathering = gathering::find(func, &graph, &apart, &left, &yielding, &divergence);
     let view_fences = mbarrier::need_view_fences(func, &graph);
     let shared_logic = logic_trees::find(func, &chains);
     let aggregated = match context.opt_level >= 2 && context.knobs.bool(&knobs::AGGREGATE_UPDATES) {
-        true => aggregation::find(func, &graph, &nest, &dominators, &divergence),
+        true => aggregation::find(
+            func,
+            &graph,
+            &nest,
+            &dominators,
+            &divergence,
+            &gathering.unparted,
+        ),
         false => Aggregated::default(),
     };
     let order: Vec<Block> = walk.postorder().to_vec();

@@ -26,9 +26,10 @@
 
 use super::csr::Csr;
 use super::def_use::{DefUse, Place, Use};
+use super::dominance::DominatorTree;
 use super::flow::{FlowGraph, NONE};
 use super::loops::{Loop, LoopNest};
-use super::meeting::{PartialWarpCauses, PartialWarps, sees_other_threads};
+use super::meeting::{LaneNeeds, PartialWarpCauses, PartialWarps, sees_other_threads};
 use super::order::DepthFirst;
 use super::split::{Consequence, Split};
 use super::uniformity::{Spread, loads_what_may_change, spread};
@@ -45,6 +46,8 @@ pub struct Divergence {
     branches: Vec<bool>,
     joins: Vec<bool>,
     partial: Vec<bool>,
+    /// By block: whether the whole warp is there; empty if that is only said by what is not partial.
+    whole: Vec<bool>,
     points: Vec<PackedOption<Block>>,
     loops: Vec<bool>,
     /// By loop: the innermost divergent loop that is it or around it.
@@ -64,25 +67,66 @@ impl Divergence {
         nest: &LoopNest,
         chains: &DefUse,
     ) -> Self {
+        let waits: Vec<(Block, Inst)> = (walk.preorder().iter())
+            .filter(|&&block| nest.innermost(block).is_some())
+            .flat_map(|&block| function.block_insts(block).map(move |inst| (block, inst)))
+            .filter(|&(_, inst)| waits_for_phase(function, inst))
+            .collect();
         // Whole warps that wait for one phase of one barrier go on together. Which do is not known before: all, until one is found that does not.
         let mut parting = EntitySet::new();
         loop {
-            let found = Self::of_waits(function, graph, walk, nest, chains, &parting);
+            let mut found = Self::of_waits(function, graph, walk, nest, chains, &parting);
+            if waits.is_empty() {
+                return found;
+            }
+            found.whole = found.whole_blocks(function, graph, walk);
             let mut more = false;
-            for &block in walk.preorder() {
-                let waits = |&inst: &Inst| waits_for_phase(function, inst);
-                for wait in function.block_insts(block).filter(waits) {
-                    let apart = found.is_partial(block)
-                        || function
-                            .value_defs(wait)
-                            .any(|over| !found.is_uniform(over));
-                    if apart && nest.innermost(block).is_some() {
-                        more |= parting.insert(wait);
-                    }
+            for &(block, wait) in &waits {
+                let differs = |over: Value| !found.is_uniform(over);
+                if !found.is_whole(block) || function.value_defs(wait).any(differs) {
+                    more |= parting.insert(wait);
                 }
             }
             if !more {
                 return found;
+            }
+        }
+    }
+
+    /// By block: whether all lanes of the warp are there that have not ended. Besides blocks that are not partial, those are behind an
+    /// operation that brings the warp together, as far as no lanes part.
+    fn whole_blocks(&self, function: &Function, graph: &FlowGraph, walk: &DepthFirst) -> Vec<bool> {
+        let gathers = |inst: Inst| {
+            let op = function.opcode(inst).as_abstract();
+            let asks = matches!(op, Some(AbstractOp::SetMaxNReg | AbstractOp::RegistersTake));
+            function.inst(inst).guard().is_always()
+                && (asks || LaneNeeds::of(function, inst) == LaneNeeds::AllLanes)
+        };
+        let gathered: Vec<bool> = (0..graph.block_count())
+            .map(|number| function.block_insts(Block::new(number)).any(gathers))
+            .collect();
+        let dominators = DominatorTree::new(graph, walk);
+        let mut whole = vec![true; graph.block_count()];
+        loop {
+            let mut changed = false;
+            for block in walk.reverse_postorder() {
+                let at_end = |from: Block| gathered[from.index()] || whole[from.index()];
+                let stays = |&from: &Block| {
+                    !walk.is_reachable(from) || at_end(from) && !self.is_divergent_branch(from)
+                };
+                let meets =
+                    |above: Block| at_end(above) && self.reconvergence_point(above) == Some(block);
+                let now = !self.is_partial(block)
+                    || block != graph.entry()
+                        && (graph.preds(block).iter().all(stays)
+                            || dominators.immediate_dominator(block).is_some_and(meets));
+                if whole[block.index()] && !now {
+                    whole[block.index()] = false;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return whole;
             }
         }
     }
@@ -151,6 +195,15 @@ impl Divergence {
     /// Whether `block` may run with only part of the warp.
     pub fn is_partial(&self, block: Block) -> bool {
         self.partial[block.index()]
+    }
+
+    /// Whether the whole warp comes to `block`, but for lanes that have ended: of functions that wait at mbarriers in loops, also behind operations that
+    /// bring it together.
+    pub fn is_whole(&self, block: Block) -> bool {
+        match self.whole.get(block.index()) {
+            Some(&whole) => whole,
+            None => !self.is_partial(block),
+        }
     }
 
     /// Whether lanes may leave `each` in different iterations.
@@ -422,6 +475,7 @@ impl<'a> Finder<'a> {
         Divergence {
             joins: blocks().map(|block| self.split.is_join(block)).collect(),
             partial: blocks().map(|block| self.split.is_partial(block)).collect(),
+            whole: Vec::new(),
             points: blocks()
                 .map(|block| match self.graph.succs(block).len() {
                     0 | 1 => None.into(),
