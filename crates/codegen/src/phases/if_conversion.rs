@@ -369,7 +369,7 @@ fn cost_of(func: &Function, inst: Inst) -> Option<usize> {
         {
             Some(1)
         }
-        A::Isspacep => Some(1),
+        A::Isspacep | A::Mapa => Some(1),
         A::Mul if is_low_half(func, inst) => Some(3),
         A::Cvt if is_quick(func, inst) => Some(1),
         _ => is_function(func, inst).then_some(1),

@@ -282,7 +282,7 @@ impl<'a> Finder<'a> {
 
     /// Marks what differs between lanes by itself in all of an abstract function, whose loops may wait for other threads.
     fn find_all_sources(&mut self, walk: &DepthFirst, parting: &EntitySet<Inst>) {
-        let (function, nest) = (self.function, self.nest);
+        let (function, nest, chains) = (self.function, self.nest, self.chains);
         let waits = |inst: Inst| {
             let in_loop = || {
                 let block = function.layout.inst_block(inst);
@@ -292,6 +292,10 @@ impl<'a> Finder<'a> {
                 return parting.contains(inst);
             }
             let op = function.opcode(inst).as_abstract();
+            let unread = |value| chains.uses(value).is_empty();
+            if op == Some(AbstractOp::MbarrierArrive) && function.value_defs(inst).all(unread) {
+                return false;
+            }
             matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
                 || sees_other_threads(function, inst) && in_loop()
         };
