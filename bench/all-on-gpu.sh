@@ -26,6 +26,7 @@
 #   triton      the same programs with the code of all MODES: results and times
 #   modules     the kernels of the PTX corpus with the code of all MODES: results and times
 #   times       times of the CUDA corpus's launches and of the pipelines, after `corpus` and `pipelines`
+#   relatives   40 generated parsers, root finders and tree walks with several exits: results and times
 #   ranks       how the model ranks ten orders of each of many kernels, which `orders` makes, against measured times
 #   clients     Triton, torch.compile, JAX, CuPy, Numba and nvcc as they are installed, with ptxas and with Orias; needs the package `orias`
 #   compile-time  compile times of the PTX corpus, Orias against ptxas, on one processor
@@ -272,6 +273,16 @@ step_times() {
     done
 }
 
+# The chore writes the kernels before it looks for those that fit the filter, which none does.
+step_relatives() {
+    local folder=$scratch/relatives
+    mkdir -p "$folder"
+    "$xtask" conformance lanes --relatives 40 none >"$results/relatives-made.txt" 2>&1
+    cp target/relatives/*.ptx target/relatives/manifest.json "$folder/"
+    launches relatives "$folder" 3 orias orias-O0
+    step times-relatives 60 "$xtask" gpu times "$folder/manifest.json" "$folder/ptxas" "$folder/orias"
+}
+
 # Ten orders of each of many kernels, with what the model says of them: no GPU yet.
 step_orders() {
     local folder
@@ -303,7 +314,7 @@ step_debugger() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync pipelines bulk textures objects matrix litmus lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks clients compile-time debugger)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync pipelines bulk textures objects matrix litmus lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times relatives ranks clients compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -321,7 +332,7 @@ chosen recorded &
 chosen sanitizer &
 chosen orders &
 wait
-chosen litmus matrix triton modules times ranks clients
+chosen litmus matrix triton modules times relatives ranks clients
 chosen compile-time &
 chosen debugger &
 wait

@@ -28,6 +28,15 @@ pub(in super::super) enum Manner {
     Lowest,
 }
 
+/// Where products of warp groups have the registers that they work on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Products {
+    /// From [`orias_machine::abi::Abi::first_product`] on: what tools call between instructions uses those below while products are under way.
+    AsToolsExpect,
+    /// Wherever there is room.
+    Anywhere,
+}
+
 /// All scans of a function: what they have in common is found once.
 pub(in super::super) struct Scans<'a> {
     func: &'a Function,
@@ -63,22 +72,22 @@ impl<'a> Scans<'a> {
     }
 
     /// Finds registers for all values. Edges still carry arguments when the changes are made.
-    ///
-    /// Products of warp groups work on registers from [`orias_machine::Abi::first_product`] on, unless there is too little room for that.
     pub(in super::super) fn assign(
         &self,
         budgets: [Budget; 5],
         manner: Manner,
+        products: Products,
     ) -> Result<(BlockBoundaries, Edits), Stop> {
-        if !self.products.is_empty() {
-            let first = Machine::of(self.func.target).abi.first_product;
-            match self.scan(budgets, manner, first) {
-                Err(Stop::Full(Class::R)) => {}
-                // Where products lie makes no room in other files.
-                result => return result,
-            }
-        }
-        self.scan(budgets, manner, 0)
+        let first_product = match products {
+            Products::AsToolsExpect => Machine::of(self.func.target).abi.first_product,
+            Products::Anywhere => 0,
+        };
+        self.scan(budgets, manner, first_product)
+    }
+
+    /// Whether the function has products of warp groups.
+    pub(in super::super) fn has_products(&self) -> bool {
+        !self.products.is_empty()
     }
 
     fn scan(
