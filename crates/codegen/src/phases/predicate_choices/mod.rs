@@ -18,6 +18,8 @@
 //!
 //! Cost: linear in the number of operands.
 
+mod words;
+
 use crate::emit::Emit;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -27,6 +29,7 @@ use orias_ori::{
     AbstractOp, Block, Effects, Function, Guard, Inst, Operand, Operation, Reg, SourceMods, Type,
     Value,
 };
+use rustc_hash::FxHashMap;
 
 /// How far a load is moved, in instructions: the sides of a branch that became choices are shorter.
 const MOST_BETWEEN: usize = 32;
@@ -47,6 +50,7 @@ struct Choice {
 
 /// Runs the phase.
 pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    words::split_choices(func)?;
     let blocks: Vec<Block> = func.blocks().collect();
     let any = |&block: &Block| {
         let mut insts = func.block_insts(block);
@@ -57,6 +61,43 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
         combine_and_guard(func, &blocks, chosen);
     }
     oppose_tests(func)
+}
+
+/// The words that each tuple is taken apart into, with their places: whoever keeps a word in place writes over the tuple, and over the word by another name.
+struct SameWords {
+    of_tuple: FxHashMap<Value, Vec<(usize, Value)>>,
+}
+
+impl SameWords {
+    /// What shares the register of `value`, where that is a word of a tuple.
+    fn of(&self, func: &Function, value: Value) -> impl Iterator<Item = Value> {
+        let tuple = func.defining_inst(value).and_then(|inst| {
+            let split = func.opcode(inst).as_abstract() == Some(AbstractOp::Split);
+            func.operands(inst).last()?.as_value().filter(|_| split)
+        });
+        let words = tuple.and_then(|tuple| self.of_tuple.get(&tuple));
+        let words = words.map_or(&[][..], |words| &words[..]);
+        let place = words.iter().find(|(_, word)| *word == value);
+        let place = place.map_or(usize::MAX, |(place, _)| *place);
+        let alike = words.iter().filter(move |(other, _)| *other == place);
+        tuple.into_iter().chain(alike.map(|(_, word)| *word))
+    }
+}
+
+fn same_words(func: &Function, blocks: &[Block]) -> SameWords {
+    let mut of_tuple: FxHashMap<Value, Vec<(usize, Value)>> = FxHashMap::default();
+    for inst in blocks.iter().flat_map(|&block| func.block_insts(block)) {
+        if func.opcode(inst).as_abstract() != Some(AbstractOp::Split) {
+            continue;
+        }
+        let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
+        if let Some(tuple) = sources.first().and_then(|tuple| tuple.as_value()) {
+            let words = results.iter().enumerate();
+            let words = words.filter_map(|(place, word)| Some((place, word.as_value()?)));
+            of_tuple.entry(tuple).or_default().extend(words);
+        }
+    }
+    SameWords { of_tuple }
 }
 
 /// Choices become guards, logic of comparisons part of them.
@@ -72,6 +113,7 @@ fn combine_and_guard(func: &mut Function, blocks: &[Block], chosen: Vec<Block>) 
             count(func, inst, &mut readings);
         }
     }
+    let same_words = same_words(func, blocks);
     let mut here = counts();
     let mut later = counts();
     let mut moved: EntitySet<Inst> = EntitySet::new();
@@ -88,8 +130,9 @@ fn combine_and_guard(func: &mut Function, blocks: &[Block], chosen: Vec<Block>) 
                 moved.insert(comparison);
             }
             let choice = choices(func, inst, block).into_iter().flatten().find(|it| {
-                let last = readings[it.kept] == here[it.kept] && later[it.kept] == 0;
-                readings[it.computed] == 1 && (it.number.is_some() || last)
+                let last = |value| readings[value] == here[value] && later[value] == 0;
+                let also = || same_words.of(func, it.kept).all(last);
+                readings[it.computed] == 1 && (it.number.is_some() || last(it.kept) && also())
             });
             let stands = match choice {
                 Some(choice) => guard(func, inst, &choice),
@@ -229,7 +272,7 @@ fn is_one_instruction(func: &Function, inst: Inst) -> bool {
     let computes = match op {
         A::Add | A::Sub => func.modifier::<Sat>(inst) == Some(Sat::Wrap),
         A::Mul => func.modifier::<Half>(inst) == Some(Half::Lo),
-        A::Neg | A::And | A::Or | A::Xor | A::Shl | A::Shr => true,
+        A::Neg | A::And | A::Or | A::Xor | A::Shl | A::Shr | A::Selp => true,
         A::Fadd | A::Fsub | A::Fmul | A::Ffma => true,
         _ => false,
     };
