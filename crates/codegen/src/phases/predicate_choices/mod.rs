@@ -27,7 +27,7 @@ use orias_ori::analysis::DefUse;
 use orias_ori::operation::{Cache, Combine, Compare, Half, Order, Sat, Scalar, Space};
 use orias_ori::{
     AbstractOp, Block, Effects, Function, Guard, Inst, Operand, Operation, Reg, SourceMods, Type,
-    Value,
+    Value, ValueDef,
 };
 use rustc_hash::FxHashMap;
 
@@ -69,18 +69,27 @@ struct SameWords {
 }
 
 impl SameWords {
-    /// What shares the register of `value`, where that is a word of a tuple.
-    fn of(&self, func: &Function, value: Value) -> impl Iterator<Item = Value> {
+    /// Whether nothing that shares the register of `value`, if that is a word of a tuple, is read again: by `last`, and how often values are read.
+    fn are_free(
+        &self,
+        func: &Function,
+        value: Value,
+        readings: &Counts,
+        last: impl Fn(Value) -> bool,
+    ) -> bool {
         let tuple = func.defining_inst(value).and_then(|inst| {
             let split = func.opcode(inst).as_abstract() == Some(AbstractOp::Split);
             func.operands(inst).last()?.as_value().filter(|_| split)
         });
-        let words = tuple.and_then(|tuple| self.of_tuple.get(&tuple));
-        let words = words.map_or(&[][..], |words| &words[..]);
+        let Some((tuple, words)) = tuple.and_then(|it| Some((it, self.of_tuple.get(&it)?))) else {
+            return true;
+        };
         let place = words.iter().find(|(_, word)| *word == value);
         let place = place.map_or(usize::MAX, |(place, _)| *place);
-        let alike = words.iter().filter(move |(other, _)| *other == place);
-        tuple.into_iter().chain(alike.map(|(_, word)| *word))
+        // Who only takes the tuple apart reads it where it is made.
+        let splits = words.iter().filter(|(at, _)| *at == 0).count();
+        (readings[tuple] as usize <= splits || last(tuple))
+            && words.iter().all(|&(at, word)| at != place || last(word))
     }
 }
 
@@ -131,8 +140,8 @@ fn combine_and_guard(func: &mut Function, blocks: &[Block], chosen: Vec<Block>) 
             }
             let choice = choices(func, inst, block).into_iter().flatten().find(|it| {
                 let last = |value| readings[value] == here[value] && later[value] == 0;
-                let also = || same_words.of(func, it.kept).all(last);
-                readings[it.computed] == 1 && (it.number.is_some() || last(it.kept) && also())
+                let free = || same_words.are_free(func, it.kept, &readings, last);
+                readings[it.computed] == 1 && (it.number.is_some() || last(it.kept) && free())
             });
             let stands = match choice {
                 Some(choice) => guard(func, inst, &choice),
@@ -251,7 +260,12 @@ fn choices(func: &Function, choice: Inst, block: Block) -> [Option<Choice>; 2] {
         let load = is_load_under(func, inst, guard) && stays_the_same(func, inst, choice);
         let word = func.value_type(kept) == Type::R;
         let number = load.then(|| number(func, kept)).flatten();
+        let stays = || {
+            func.opcode(inst).as_abstract() != Some(AbstractOp::Selp)
+                || stays_in_place(func, kept, choice, block)
+        };
         let fits = func.layout.inst_block(inst) == Some(block)
+            && stays()
             && (load || word && is_one_instruction(func, inst))
             && (number.is_some() || !is_free(func, kept));
         fits.then_some(Choice {
@@ -261,6 +275,32 @@ fn choices(func: &Function, choice: Inst, block: Block) -> [Option<Choice>; 2] {
             guard,
         })
     })
+}
+
+/// Whether what `choice` gives may lie where `kept` does: a value that goes around a loop and comes to another place there would be copied, which costs what a
+/// guard in place of a choice between two others spares.
+fn stays_in_place(func: &Function, kept: Value, choice: Inst, block: Block) -> bool {
+    let split = func
+        .defining_inst(kept)
+        .filter(|&inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Split));
+    let whole = split.and_then(|inst| func.operands(inst).last()?.as_value());
+    let ValueDef::Param(head, place) = func.value_def(whole.unwrap_or(kept)) else {
+        return true;
+    };
+    let result = func.result(choice, 0);
+    let is_result = |value: Value| {
+        let made = func.defining_inst(value);
+        let collected =
+            made.filter(|&inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Collect));
+        Some(value) == result
+            || collected.is_some_and(|inst| {
+                let parts = &func.operands(inst)[1..];
+                parts.iter().any(|part| part.as_value() == result)
+            })
+    };
+    let edges = func.successor_edges(block).iter();
+    let mut back = edges.filter(|&&edge| func.edge_target(edge) == head);
+    back.all(|&edge| (func.edge_args(edge).get(place as usize)).is_some_and(|&it| is_result(it)))
 }
 
 /// Whether one machine instruction does what `inst` does, whatever its guard.

@@ -143,11 +143,26 @@ fn takes_low(func: &Function, inst: Inst) -> bool {
 /// For what computes the low word of a doubleword from low words alone: whether the high word asks for high words.
 fn hands_on(func: &Function, inst: Inst) -> Option<bool> {
     use AbstractOp as A;
+    let unguarded = func.inst(inst).guard().is_always();
+    let words = matches!(func.modifier::<Scalar>(inst)?, Scalar::U32 | Scalar::S32);
+    let wraps = func
+        .modifier::<Sat>(inst)
+        .is_none_or(|sat| sat == Sat::Wrap);
+    let product = func.modifier::<Half>(inst) == Some(Half::Wide) && words && wraps && unguarded;
+    let from = func.modifier::<SourceType>(inst).map(Scalar::from);
+    match func.opcode(inst).as_abstract()? {
+        A::Mul if product => return Some(false),
+        A::Mad if product => return Some(true),
+        A::Cvt => {
+            let wide = matches!(func.modifier::<Scalar>(inst)?, Scalar::U64 | Scalar::S64);
+            let word = matches!(from, Some(Scalar::U32 | Scalar::S32));
+            return (wide && word && wraps && unguarded).then_some(false);
+        }
+        _ => {}
+    }
     let wide = func.modifier::<Scalar>(inst)?.bits() == 64
-        && func.inst(inst).guard().is_always()
-        && func
-            .modifier::<Sat>(inst)
-            .is_none_or(|sat| sat == Sat::Wrap)
+        && unguarded
+        && wraps
         && func.result_count(inst) == 1
         && (func.result(inst, 0)).is_some_and(|value| is_pair(func, value));
     let plain = (func.operands(inst)[1..].iter()).all(|operand| {
@@ -178,7 +193,14 @@ fn narrow(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
         AbstractOp::Add | AbstractOp::Sub | AbstractOp::Mul | AbstractOp::Mad => Scalar::U32,
         _ => Scalar::B32,
     };
-    let Some(mods) = op.row().with_modifier(mods, scalar) else {
+    let extension = op == AbstractOp::Cvt;
+    let mods = match op {
+        _ if extension => Some(mods),
+        AbstractOp::Mul | AbstractOp::Mad => (op.row().with_modifier(mods, Half::Lo))
+            .and_then(|mods| op.row().with_modifier(mods, scalar)),
+        _ => op.row().with_modifier(mods, scalar),
+    };
+    let Some(mods) = mods else {
         return Ok(());
     };
     let operands = func.operands(inst).to_vec();
@@ -195,6 +217,7 @@ fn narrow(func: &mut Function, inst: Inst) -> Result<(), PhaseError> {
     let gone = op == AbstractOp::Shl && matches!(sources[1], Operand::Imm(by) if by.bits() >= 32);
     let low = match gone {
         true => imm(0),
+        false if extension => sources[0],
         false => emit.again(op, mods, &sources),
     };
     let words = [low, imm(0)].map(|word| Operand::from(emit.as_value(Scalar::B32, word)));
