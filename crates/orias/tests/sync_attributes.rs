@@ -87,7 +87,7 @@ fn instructions_that_work_on_mbarriers_are_told_by_kind() {
     else {
         panic!("no list");
     };
-    let kinds: Vec<u8> = uses.iter().map(|it| it.kind_and_stride as u8).collect();
+    let kinds: Vec<u8> = uses.iter().map(|it| it.kind_and_stride).collect();
     let wanted = [
         K::Init,
         K::Init,
