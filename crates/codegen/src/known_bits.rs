@@ -1,7 +1,7 @@
 //! Known bits: which bits of an integer are zero and which are one whatever happens.
 //!
 //! A forward analysis of one visit an instruction, in an order in which definitions come before their uses (preorder of the dominator tree): zero
-//! extension, masks, shifts, narrow loads, lanes and threads, sums of small numbers. Parameters of blocks are not looked into, so nothing is iterated.
+//! extension, masks, shifts, narrow loads, lanes and threads, sums. Parameters of blocks are not looked into, so nothing is iterated.
 
 use cranelift_entity::SecondaryMap;
 use orias_ori::operation::{Half, Sat, Scalar, SourceType, Special, Vector};
@@ -14,6 +14,14 @@ pub(crate) struct Bits {
     pub zeros: u64,
     /// Bits that are one.
     pub ones: u64,
+}
+
+/// What comes into the lowest bit of a sum.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Carry {
+    Zero,
+    One,
+    Unknown,
 }
 
 /// The bits of a word.
@@ -97,17 +105,21 @@ impl Bits {
         }
     }
 
-    /// The sum of two numbers, and perhaps one more.
-    fn sum(a: Self, b: Self, carry: bool) -> Self {
-        let low = match carry {
-            true => 0,
-            false => a.zeros.trailing_ones().min(b.zeros.trailing_ones()),
-        };
-        let high = a.zeros.leading_ones().min(b.zeros.leading_ones());
-        let high = Self::below(64 - high.saturating_sub(1));
+    /// The sum of two numbers and a carry. Of a bit whose inputs are known, the carry into it is known if the greatest sum the bits below may have, and the
+    /// least, carry alike.
+    fn sum(a: Self, b: Self, carry: Carry) -> Self {
+        let most = (a.possible())
+            .wrapping_add(b.possible())
+            .wrapping_add(u64::from(carry != Carry::Zero));
+        let least = (a.ones)
+            .wrapping_add(b.ones)
+            .wrapping_add(u64::from(carry == Carry::One));
+        let never = !(most ^ a.zeros ^ b.zeros);
+        let always = least ^ a.ones ^ b.ones;
+        let known = (a.zeros | a.ones) & (b.zeros | b.ones) & (never | always);
         Self {
-            zeros: high.zeros | ones_below(low),
-            ones: 0,
+            zeros: !most & known,
+            ones: least & known,
         }
     }
 
@@ -207,7 +219,8 @@ impl KnownBits {
             _ => return None,
         };
         let scalar = func.modifier::<Scalar>(inst);
-        let whole = scalar.is_some_and(|scalar| scalar.bits() == width);
+        let pairs = matches!(scalar, Some(Scalar::U16x2 | Scalar::S16x2));
+        let whole = !pairs && scalar.is_some_and(|scalar| scalar.bits() == width);
         let wraps = func
             .modifier::<Sat>(inst)
             .is_none_or(|sat| sat == Sat::Wrap);
@@ -259,9 +272,14 @@ impl KnownBits {
             }
             (A::Selp, &[a, b, _]) if whole => Bits::either(self.of(a, width), self.of(b, width)),
             (A::Add, &[a, b]) if whole && wraps => {
-                Bits::sum(self.of(a, width), self.of(b, width), false)
+                Bits::sum(self.of(a, width), self.of(b, width), Carry::Zero)
             }
-            (A::AddC, &[a, b, _]) if whole => Bits::sum(self.of(a, width), self.of(b, width), true),
+            (A::Sub, &[a, b]) if whole && wraps => {
+                Bits::sum(self.of(a, width), self.of(b, width).not(), Carry::One)
+            }
+            (A::AddC, &[a, b, _]) if whole => {
+                Bits::sum(self.of(a, width), self.of(b, width), Carry::Unknown)
+            }
             (A::Mul, &[a, b]) => match (func.modifier::<Half>(inst)?, scalar?) {
                 (Half::Lo, _) if whole => Bits::product(self.of(a, width), self.of(b, width)),
                 (Half::Wide, Scalar::U32) => Bits::product(self.of(a, 32), self.of(b, 32)),
@@ -309,4 +327,84 @@ impl KnownBits {
 /// Whether numbers of that type have a sign.
 pub(crate) fn is_signed(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::S16 | Scalar::S32 | Scalar::S64)
+}
+
+/// What has the bits of `mask` that `operand` has, and from which `operand` is made by extending or masking.
+pub(crate) fn same_bits(func: &Function, operand: Operand, mask: u64) -> Option<Operand> {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty())?;
+    let mut inst = func.defining_inst(value)?;
+    if func.opcode(inst).as_abstract() == Some(AbstractOp::Split) {
+        // The lower word of an extension to 64 bits.
+        let &[low, _, pair] = func.operands(inst) else {
+            return None;
+        };
+        inst = func.defining_inst(pair.as_value()?)?;
+        if low.as_value() != Some(value)
+            || func.opcode(inst).as_abstract() != Some(AbstractOp::Cvt)
+            || func.value_type(pair.as_value()?) != Type::R2
+        {
+            return None;
+        }
+    }
+    if !func.inst(inst).guard().is_always() {
+        return None;
+    }
+    let kept = match (func.opcode(inst).as_abstract()?, func.operands(inst)) {
+        (AbstractOp::Cvt, &[_, _]) => {
+            let plain = func.modifier::<Sat>(inst) == Some(Sat::Wrap);
+            let from = Scalar::from(func.modifier::<SourceType>(inst)?);
+            let to = func.modifier::<Scalar>(inst)?;
+            let bits = from.bits().min(to.bits());
+            (plain && is_integer(from) && is_integer(to) && bits <= 32).then(|| (1 << bits) - 1)?
+        }
+        (AbstractOp::And, &[_, _, Operand::Imm(kept)]) => match func.modifier::<Scalar>(inst)? {
+            Scalar::B16 => kept.bits() & 0xffff,
+            Scalar::B32 => kept.bits() & WORD,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let source = func.operands(inst)[1];
+    let is_word = |value: Value| func.value_type(value) == Type::R;
+    (mask & !kept == 0 && source.as_value().is_some_and(is_word) && source.mods().is_empty())
+        .then_some(source)
+}
+
+fn is_integer(scalar: Scalar) -> bool {
+    use Scalar as S;
+    matches!(
+        scalar,
+        S::U8 | S::S8 | S::U16 | S::S16 | S::U32 | S::S32 | S::U64 | S::S64
+    )
+}
+
+/// Whether the bits of a word from that one on are all its sign.
+pub(crate) fn is_sign_extended(func: &Function, value: Value, bits: u16) -> bool {
+    let Some(inst) = func.defining_inst(value) else {
+        return false;
+    };
+    if !func.inst(inst).guard().is_always() {
+        return false;
+    }
+    let narrow = |scalar: Scalar| match scalar {
+        Scalar::S8 | Scalar::S16 => scalar.bits() <= bits,
+        Scalar::U8 => bits == 16,
+        _ => false,
+    };
+    match (func.opcode(inst).as_abstract(), func.operands(inst)) {
+        (Some(AbstractOp::Cvt), &[_, _]) => {
+            let from = func.modifier::<SourceType>(inst).map(Scalar::from);
+            func.modifier::<Sat>(inst) == Some(Sat::Wrap)
+                && matches!(
+                    func.modifier::<Scalar>(inst),
+                    Some(Scalar::S32 | Scalar::U32)
+                )
+                && from.is_some_and(narrow)
+        }
+        (Some(AbstractOp::Shr), &[_, _, Operand::Imm(by)]) => {
+            func.modifier::<Scalar>(inst) == Some(Scalar::S32)
+                && (32 - u64::from(bits)..32).contains(&by.bits())
+        }
+        _ => false,
+    }
 }

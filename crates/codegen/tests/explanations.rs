@@ -116,6 +116,11 @@ fn a_comparison_counts_whichever_way_it_is_written() {
             "{condition}, {branch}"
         );
     }
+    // From 0 up to -8 by its bits; with a sign it would not go round.
+    assert_eq!(
+        said_of("lo.s32 v3, 0xfffffff8", forth),
+        "loop at block1: no fence (23): it has too many iterations"
+    );
     assert_eq!(
         said_of("le.s32 8, v3", forth),
         "loop at block1: no fence (18): its variable moves away from the bound"

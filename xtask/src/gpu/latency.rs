@@ -558,9 +558,10 @@ pub fn measure() -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orias_machine::{Arrival, Machine, Place, Result as Written, Use};
+    use orias_machine::Machine;
+    use orias_machine::timing::{Arrival, Place, Result as Written, Use};
     use orias_sass::text::parse_instruction;
-    use orias_sass::{Instruction, RegisterAccess, Target};
+    use orias_sass::{Instruction, RegisterAccess, RegisterClass, Target};
 
     const RECORDED: &str = include_str!("../../data/latencies-sm90.txt");
 

@@ -3,7 +3,7 @@
 //! Names and numbers are ptxas's as its published description gives them; 487 has no name there. Where that says two things of one number, the row
 //! says which one holds here: 741 is the number of loads that weigh as much as a texture operation (not a stall threshold), 743 limits
 //! what moves across blocks (not a property of an instruction), 763 is a register target whose 0 turns the budget off, 805
-//! the size of a batch (not a stall), 595 the instructions that keep their order, 487 the whole phase.
+//! the size of a batch (not a stall), 595 the instructions that keep their order, 487 the whole phase, and phases 25 and 71.
 
 use super::registry::Key;
 use super::when::WhenList;

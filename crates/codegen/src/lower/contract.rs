@@ -301,7 +301,7 @@ fn multiply_quotients(func: &mut Function) -> Result<(), BuildError> {
             .modifier::<Precision>(inst)
             .unwrap_or(Precision::Approx);
         let ftz = func.modifier::<Ftz>(inst).unwrap_or(Ftz::Keep);
-        let b = copied_number(func, b).unwrap_or(b);
+        let [a, b] = [a, b].map(|side| copied_number(func, side).unwrap_or(side));
         let mut emit = Emit::before(func, inst);
         let [inverse, a] = quotient_factors(&mut emit, precision, ftz, a, b);
         emit.finish()?;

@@ -79,7 +79,7 @@ impl Packing {
 
     /// Gives every value of `func` registers. Parallel copies are left.
     ///
-    /// Products of warp groups lie where tools expect them, unless all the registers there are leave too little room for that.
+    /// Products of warp groups lie where tools leave registers alone, unless all the registers there are leave too little room for that.
     pub(super) fn allocate(
         &self,
         func: &mut Function,
@@ -98,10 +98,12 @@ impl Packing {
     ) -> Result<Function, Stop> {
         let scans = Scans::new(func, facts)?;
         if scans.has_products() {
-            match self.pack(func, facts, loops, &scans, Products::AsToolsExpect) {
-                Err(Stop::Full(Class::R)) => {}
-                // Where products lie makes no room in other files.
-                result => return result,
+            for products in [Products::Above, Products::WidestAbove] {
+                match self.pack(func, facts, loops, &scans, products) {
+                    Err(Stop::Full(Class::R)) => {}
+                    // Where products lie makes no room in other files.
+                    result => return result,
+                }
             }
         }
         self.pack(func, facts, loops, &scans, Products::Anywhere)

@@ -3,6 +3,7 @@
 //! Values of 16 bits are computed in whole registers: sums and low products need nothing, everything that looks at high
 //! bits extends its sources first.
 
+use super::products::absorbed_multiple;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources, wide};
@@ -229,6 +230,13 @@ fn add_words(s: &mut Selector<'_>, subtract: bool) -> Done {
             }
         }
     }
+    if subtract && let Some((a, factor)) = absorbed_multiple(s, operands[1]) {
+        let c = s.word_of(operands[0]);
+        let factor = Source::imm(factor.wrapping_neg());
+        let mods = [(name::SIGN, value::U32)];
+        s.emit(Op::IMAD, &mods, sources![s.result(0), a, factor, c])?;
+        return Ok(());
+    }
     // A shift by a constant read only here.
     for place in [1, 0] {
         if subtract && place == 1 {
@@ -400,7 +408,7 @@ fn term(s: &mut Selector<'_>, operand: Operand, negated: bool) -> Term {
 }
 
 /// The product of words that defines `operand`, if it is read only here.
-fn absorbed_product(s: &Selector<'_>, operand: Operand) -> Option<Inst> {
+pub(super) fn absorbed_product(s: &Selector<'_>, operand: Operand) -> Option<Inst> {
     let inst = s.absorbable(operand.as_value()?, AbstractOp::Mul)?;
     let low = s.func.modifier::<Half>(inst) == Some(Half::Lo);
     let word = s
@@ -416,7 +424,7 @@ fn product_sources(s: &mut Selector<'_>, product: Inst) -> Result<[Source; 2], P
 }
 
 /// The shift to the left by a known amount that defines `operand`, if it is read only here.
-fn absorbed_shift(s: &Selector<'_>, operand: Operand) -> Option<(Inst, u32)> {
+pub(super) fn absorbed_shift(s: &Selector<'_>, operand: Operand) -> Option<(Inst, u32)> {
     let inst = s.absorbable(operand.as_value()?, AbstractOp::Shl)?;
     let word = s.func.modifier::<Scalar>(inst) == Some(Scalar::B32);
     match s.func.operands(inst)[2] {

@@ -9,7 +9,7 @@ use super::source::Source;
 use super::wide::compare_words;
 use super::{WORD, logic_trees, sources};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{self, Combine, Scalar};
+use orias_ori::operation::{self, Combine, Sat, Scalar};
 use orias_ori::{AbstractOp, Inst, Operand, SourceMods, Value};
 use orias_sass::Op;
 use orias_sass::modifier_names as name;
@@ -61,18 +61,8 @@ fn table_of(
     depth: u32,
     table: &mut Table,
 ) -> Option<u8> {
-    let absorbed = operand.as_value().filter(|_| depth > 0).and_then(|value| {
-        [
-            AbstractOp::And,
-            AbstractOp::Or,
-            AbstractOp::Xor,
-            AbstractOp::Not,
-        ]
-        .into_iter()
-        .find_map(|op| Some((s.absorbable(value, op)?, op)))
-        .or_else(|| shared_logic(s, value))
-        .filter(|(inst, _)| s.func.modifier::<Scalar>(*inst) == Some(scalar))
-    });
+    let absorbed = operand.as_value().filter(|_| depth > 0);
+    let absorbed = absorbed.and_then(|value| absorbed_logic(s, value, scalar));
     let negated = operand.mods().contains(SourceMods::NOT);
     let bits = match absorbed {
         Some((inst, op)) => {
@@ -90,34 +80,135 @@ fn table_of(
     Some(if negated { !bits } else { bits })
 }
 
-/// What makes `value`, if all who read it take it in.
-fn shared_logic(s: &Selector<'_>, value: Value) -> Option<(Inst, AbstractOp)> {
-    let inst = (s.func.defining_inst(value)).filter(|_| s.shared_logic.contains(value))?;
-    Some((inst, logic_trees::logic(s.func, inst)?))
+/// The logic of that type that makes `value`, if nobody else reads it or all who read it take it in.
+fn absorbed_logic(s: &Selector<'_>, value: Value, scalar: Scalar) -> Option<(Inst, AbstractOp)> {
+    use AbstractOp::{And, Not, Or, Xor};
+    [And, Or, Xor, Not]
+        .into_iter()
+        .find_map(|op| Some((s.absorbable(value, op)?, op)))
+        .or_else(|| shared_logic(s, value))
+        .filter(|(inst, _)| s.func.modifier::<Scalar>(*inst) == Some(scalar))
 }
 
-/// The largest table for the instruction being selected.
+/// The table of `operand` with the definitions of `taken` taken in, and those that all their readers take in.
+fn covered(
+    s: &Selector<'_>,
+    operand: Operand,
+    scalar: Scalar,
+    taken: &[Value],
+    depth: u32,
+    table: &mut Table,
+) -> Option<u8> {
+    let absorbed = operand
+        .as_value()
+        .filter(|value| depth > 0 && (taken.contains(value) || s.shared_logic.contains(*value)));
+    let absorbed = absorbed.and_then(|value| absorbed_logic(s, value, scalar));
+    let negated = operand.mods().contains(SourceMods::NOT);
+    let bits = match absorbed {
+        Some((inst, op)) => {
+            let a = s.func.operands(inst)[1];
+            let a = covered(s, a, scalar, taken, depth - 1, table)?;
+            match op {
+                AbstractOp::Not => !a,
+                op => {
+                    let b = s.func.operands(inst)[2];
+                    let b = covered(s, b, scalar, taken, depth - 1, table)?;
+                    combine(op, a, b)
+                }
+            }
+        }
+        None => table.input(operand.with_mods(SourceMods::NONE).unwrap_or(operand))?,
+    };
+    Some(if negated { !bits } else { bits })
+}
+
+/// The logic that `operand` is and that is taken in, at most `depth` deep.
+fn taken_at(
+    s: &Selector<'_>,
+    operand: Operand,
+    scalar: Scalar,
+    depth: u32,
+    taken: &mut Vec<Value>,
+) {
+    let value = operand.as_value().filter(|_| depth > 0);
+    let absorbed = value.and_then(|value| Some((value, absorbed_logic(s, value, scalar)?.0)));
+    if let Some((value, inst)) = absorbed {
+        taken.push(value);
+        for &operand in &s.func.operands(inst)[1..] {
+            taken_at(s, operand, scalar, depth - 1, taken);
+        }
+    }
+}
+
+/// The largest table for the instruction being selected: all definitions to some depth, then one after the other as long as there is room, those first that
+/// bring the fewest inputs.
 fn whole_table(s: &Selector<'_>, op: AbstractOp, scalar: Scalar) -> Option<Table> {
     let operands = match op {
         AbstractOp::Not => vec![s.operand(0)],
         _ => vec![s.operand(0), s.operand(1)],
     };
-    for depth in (0..=DEPTH).rev() {
+    let cover = |taken: &[Value], part: &Part<'_>| {
         let mut table = Table {
             inputs: Vec::new(),
             bits: 0,
         };
-        let parts: Option<Vec<u8>> = operands
-            .iter()
-            .map(|&operand| table_of(s, operand, scalar, depth, &mut table))
-            .collect();
-        if let Some(parts) = parts {
-            let second = parts.get(1).copied().unwrap_or(0);
-            table.bits = combine(op, parts[0], second);
-            return Some(table);
+        let a = part(operands[0], taken, &mut table)?;
+        let b = match operands.get(1) {
+            Some(&b) => part(b, taken, &mut table)?,
+            None => 0,
+        };
+        table.bits = combine(op, a, b);
+        Some(table)
+    };
+    let chosen = |operand: Operand, taken: &[Value], table: &mut Table| {
+        covered(s, operand, scalar, taken, DEPTH, table)
+    };
+    let uniform = (0..=DEPTH).rev().find_map(|depth| {
+        let all = |operand: Operand, _: &[Value], table: &mut Table| {
+            table_of(s, operand, scalar, depth, table)
+        };
+        Some((depth, cover(&[], &all)?))
+    });
+    let (depth, uniform) = uniform?;
+    let mut taken: Vec<Value> = Vec::new();
+    for &operand in &operands {
+        taken_at(s, operand, scalar, depth, &mut taken);
+    }
+    let Some(mut best) = cover(&taken, &chosen) else {
+        return Some(uniform);
+    };
+    loop {
+        let mut grown: Option<(Table, Value)> = None;
+        for input in &best.inputs {
+            let value = input.as_value().filter(|value| !taken.contains(value));
+            let Some(value) = value.filter(|&it| absorbed_logic(s, it, scalar).is_some()) else {
+                continue;
+            };
+            taken.push(value);
+            let table = cover(&taken, &chosen);
+            taken.pop();
+            let fewest = grown.as_ref().map_or(usize::MAX, |(it, _)| it.inputs.len());
+            if let Some(table) = table.filter(|table| table.inputs.len() < fewest) {
+                grown = Some((table, value));
+            }
+        }
+        match grown {
+            Some((table, value)) => {
+                best = table;
+                taken.push(value);
+            }
+            None => return Some(best),
         }
     }
-    None
+}
+
+/// How an operand goes into a table.
+type Part<'a> = dyn Fn(Operand, &[Value], &mut Table) -> Option<u8> + 'a;
+
+/// What makes `value`, if all who read it take it in.
+fn shared_logic(s: &Selector<'_>, value: Value) -> Option<(Inst, AbstractOp)> {
+    let inst = (s.func.defining_inst(value)).filter(|_| s.shared_logic.contains(value))?;
+    Some((inst, logic_trees::logic(s.func, inst)?))
 }
 
 pub(super) fn logic(s: &mut Selector<'_>) -> Done {
@@ -245,6 +336,35 @@ pub(super) fn test(
         return Ok(true);
     }
     Ok(false)
+}
+
+/// Defines predicate `result` by whether `operand`, a byte or a half with its sign extended, is negative (or not): one bit of what it was made of tells. Whether it is such.
+pub(super) fn test_sign(
+    s: &mut Selector<'_>,
+    result: Operand,
+    operand: Operand,
+    negative: bool,
+) -> Result<bool, PhaseError> {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty());
+    let Some((inst, AbstractOp::Cvt)) = value.and_then(|value| s.definition(value)) else {
+        return Ok(false);
+    };
+    let wraps = s.func.modifier::<Sat>(inst) == Some(Sat::Wrap);
+    let to = s.func.modifier::<Scalar>(inst);
+    let from = s.func.modifier::<operation::SourceType>(inst);
+    let from = from.map(Scalar::from).filter(|_| wraps);
+    let (Some(from @ (Scalar::S8 | Scalar::S16)), Some(Scalar::S32 | Scalar::U32)) = (from, to)
+    else {
+        return Ok(false);
+    };
+    let source = s.func.operands(inst)[1];
+    let inputs = [s.word_of(source), Source::imm(1 << (from.bits() - 1))];
+    let table = match negative {
+        true => INPUTS[0] & INPUTS[1],
+        false => !INPUTS[0] & INPUTS[1],
+    };
+    emit_table_to(s, result, rz(), &inputs, table)?;
+    Ok(true)
 }
 
 /// Emits LOP3 for a word.

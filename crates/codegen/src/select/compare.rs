@@ -267,6 +267,13 @@ fn compare_integers(
     {
         return Ok(());
     }
+    if alone
+        && signed == value::S32
+        && let Some(negative) = asks_for_sign(name, s.word_of(what.sides[1]))
+        && bits::test_sign(s, result, what.sides[0], negative)?
+    {
+        return Ok(());
+    }
     let mut sides = [
         s.extended_of(what.sides[0], extension)?,
         s.extended_of(what.sides[1], extension)?,
@@ -287,6 +294,15 @@ fn compare_integers(
         sources![result, pt(), sides[0], sides[1], what.with],
     )?;
     Ok(())
+}
+
+/// Whether a comparison of a word with `limit` is true of negative numbers, if it is one of signs.
+fn asks_for_sign(name: ValueName, limit: Source) -> Option<bool> {
+    match (name, limit.constant()? as u32) {
+        (value::LT, 0) | (value::LE, u32::MAX) => Some(true),
+        (value::GE, 0) | (value::GT, u32::MAX) => Some(false),
+        _ => None,
+    }
 }
 
 fn compare_floats(

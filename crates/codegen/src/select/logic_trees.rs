@@ -67,12 +67,17 @@ impl Trees<'_> {
     fn fits_everywhere(&self, value: Value, inst: Inst) -> bool {
         self.chains.uses(value).iter().all(|read| {
             let reader = read.inst;
-            let Some(root) = self.belongs(reader, inst).then(|| self.root(reader)) else {
-                return false;
-            };
-            let mut inputs = Vec::new();
-            self.collect(root, inst, value, DEPTH + 1, &mut inputs)
+            self.belongs(reader, inst) && {
+                let root = self.root(reader, inst, value);
+                self.fits(root, inst, value)
+            }
         })
+    }
+
+    /// Whether the tree of `root` has few enough inputs with `value` taken in.
+    fn fits(&self, root: Inst, like: Inst, value: Value) -> bool {
+        let mut inputs = Vec::new();
+        self.collect(root, like, value, DEPTH + 1, &mut inputs)
     }
 
     /// Whether `reader` is logic of the same type in the same block as `inst`.
@@ -83,16 +88,16 @@ impl Trees<'_> {
             && func.modifier::<Scalar>(reader) == func.modifier::<Scalar>(inst)
     }
 
-    /// The instruction whose table takes `inst` in.
-    fn root(&self, inst: Inst) -> Inst {
-        let mut root = inst;
+    /// The instruction whose table takes `reader` in, with `value` in it: one that has no room leaves `reader` an instruction of its own.
+    fn root(&self, reader: Inst, inst: Inst, value: Value) -> Inst {
+        let mut root = reader;
         for _ in 0..DEPTH {
             let reader =
                 (self.func.result(root, 0)).and_then(|value| match self.chains.uses(value) {
                     [read] => Some(read.inst),
                     _ => None,
                 });
-            match reader.filter(|&reader| self.belongs(reader, inst)) {
+            match reader.filter(|&it| self.belongs(it, inst) && self.fits(it, inst, value)) {
                 Some(reader) => root = reader,
                 None => break,
             }

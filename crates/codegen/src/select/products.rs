@@ -1,6 +1,9 @@
 //! Products of integers of 16 and 32 bits, with sums or without. What is 64 bits wide goes on to [`super::wide`].
 
-use super::arithmetic::{flexible_last, is_half_word, is_signed, is_wide, saturated_sum, sign};
+use super::arithmetic::{
+    absorbed_product, absorbed_shift, flexible_last, is_half_word, is_signed, is_wide,
+    saturated_sum, sign,
+};
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources, wide};
@@ -295,4 +298,18 @@ pub(super) fn dot2(s: &mut Selector<'_>) -> Done {
     let (a, b, c) = (s.word(0), s.word(1), s.word(2));
     s.emit(Op::IDP_2A, &mods, sources![s.result(0), a, b, c])?;
     Ok(())
+}
+
+/// A register and the number it is multiplied by, or shifted to the left by as much, in what defines `operand`, if that is read only here.
+pub(super) fn absorbed_multiple(s: &mut Selector<'_>, operand: Operand) -> Option<(Source, u32)> {
+    let (a, factor) = match (absorbed_product(s, operand), absorbed_shift(s, operand)) {
+        (Some(product), _) => {
+            let [a, b] = [s.func.operands(product)[1], s.func.operands(product)[2]];
+            let [a, b] = flexible_last([a, b].map(|operand| s.word_of(operand)));
+            (a, b.constant()? as u32)
+        }
+        (None, Some((shift, amount))) => (s.word_of(s.func.operands(shift)[1]), 1 << amount),
+        (None, None) => return None,
+    };
+    a.is_register().then_some((a, factor))
 }

@@ -4,6 +4,7 @@
 //! first and the result corrected: the sequences, and so the results to the last bit, are ptxas's. `sin` and `cos` take any
 //! operand as they are, `tanh` too.
 
+use super::ranges::is_normal_and_positive;
 use super::{Asked, Expander, Expansion, Results, is_between};
 use crate::emit::{Emit, imm, single};
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Sat, Scalar};
@@ -91,6 +92,13 @@ fn multiply_where(
     a: Operand,
     factor: f32,
 ) -> Operand {
+    if let Operand::Imm(bits) = a {
+        let number = f32::from_bits(bits.bits() as u32);
+        let scaled = number * factor;
+        if number.is_normal() && scaled.is_normal() {
+            return emit.selp(Scalar::B32, single(scaled), a, when);
+        }
+    }
     let (Some(value), Some(condition)) = (a.as_value(), when.as_value()) else {
         let scaled = multiply(emit, ftz, a, single(factor));
         return emit.selp(Scalar::B32, scaled, a, when);
@@ -150,7 +158,8 @@ pub(crate) fn quotient_factors(
             &[magnitude, imm(GREAT)],
         )
     });
-    let small = (ftz == Ftz::Keep).then(|| emit.setp(Compare::Lt, F32, magnitude, imm(LEAST)));
+    let may_be_small = ftz == Ftz::Keep && !is_normal_and_positive(emit.func(), b);
+    let small = may_be_small.then(|| emit.setp(Compare::Lt, F32, magnitude, imm(LEAST)));
     for (scaled, factor) in [(large, 0.25), (small, RAISE)] {
         if let Some(scaled) = scaled {
             a = multiply_where(emit, scaled, ftz, a, factor);
@@ -165,9 +174,14 @@ fn reciprocal(expander: &mut Expander<'_>) -> Results {
     let a = expander.operand(0);
     expander.one(|emit| {
         let magnitude = emit.op(AbstractOp::Fabs, (F32,), &[a]);
-        let small = emit.setp(Compare::Lt, F32, magnitude, imm(LEAST));
         let large = emit.setp(Compare::Gt, F32, magnitude, imm(GREAT));
-        let scale = emit.selp(Scalar::B32, single(RAISE), single(1.0), small);
+        let scale = match is_normal_and_positive(emit.func(), a) {
+            true => single(1.0),
+            false => {
+                let small = emit.setp(Compare::Lt, F32, magnitude, imm(LEAST));
+                emit.selp(Scalar::B32, single(RAISE), single(1.0), small)
+            }
+        };
         let scale = emit.selp(Scalar::B32, single(0.25), scale, large);
         let scaled = multiply(emit, Ftz::Keep, a, scale);
         let inverse = machine(emit, AbstractOp::Rcp, scaled);
@@ -180,6 +194,9 @@ fn raised(expander: &mut Expander<'_>) -> Results {
     let op = expander.op;
     let a = expander.operand(0);
     expander.one(|emit| {
+        if is_normal_and_positive(emit.func(), a) {
+            return machine(emit, op, a);
+        }
         let small = is_small(emit, a);
         let up = multiply(emit, Ftz::Keep, a, single(RAISE));
         let scaled = emit.selp(Scalar::B32, up, a, small);

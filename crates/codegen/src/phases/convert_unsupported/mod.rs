@@ -19,6 +19,7 @@ mod integer;
 mod narrow;
 mod policy;
 mod quotient;
+mod ranges;
 mod single;
 mod slow_paths;
 
@@ -49,6 +50,17 @@ type Expansion = fn(&mut Expander<'_>) -> Results;
 fn is_between(emit: &mut Emit<'_>, word: Operand, least: u64, end: u64) -> Operand {
     let above = emit.sub(word, imm(least));
     emit.setp(Compare::Lt, Scalar::U32, above, imm(end - least))
+}
+
+/// Whether the magnitude of a single is at least that of the number with the bits `least` and below that of `end`: twice the bits leave the sign out, and the
+/// difference is part of the shift.
+fn is_magnitude_between(emit: &mut Emit<'_>, single: Operand, least: u64, end: u64) -> Operand {
+    let twice = match single {
+        Operand::Imm(bits) => imm(bits.bits() << 1 & 0xffff_ffff),
+        register => emit.shl(register, imm(1)),
+    };
+    let above = emit.add(twice, imm((2 * least).wrapping_neg() & 0xffff_ffff));
+    emit.setp(Compare::Lt, Scalar::U32, above, imm(2 * (end - least)))
 }
 
 /// What tells whether an instruction is expanded, and how.

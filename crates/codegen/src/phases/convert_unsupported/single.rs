@@ -16,7 +16,7 @@
 //! Zeroes, infinities and NaNs: the product of the numerator and what stands for the divisor (`±∞` for zero, `±0` for an
 //! infinity, `±1` for others, itself if NaN) has the right kind and sign in all cases where one operand is special.
 
-use super::{Asked, Expander, Expansion, Results, is_between};
+use super::{Asked, Expander, Expansion, Results, is_magnitude_between};
 use crate::emit::{Emit, imm, single};
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Precision, Round, Scalar, SourceType};
 use orias_ori::{Operand, Type};
@@ -204,12 +204,8 @@ fn divide(expander: &mut Expander<'_>) -> Results {
             let rest = fma(emit, minus, q, a);
             let q = fma(emit, r, rest, q);
             // Both between 2⁻⁶² and 2⁶²: the quotient and the remainder are normal numbers.
-            let safe = |emit: &mut Emit<'_>, value: Operand| {
-                let magnitude = emit.and(value, imm(0x7fff_ffff));
-                is_between(emit, magnitude, 0x2080_0000, 0x5e80_0000)
-            };
-            let a_safe = safe(emit, a);
-            let b_safe = safe(emit, b);
+            let [a_safe, b_safe] =
+                [a, b].map(|value| is_magnitude_between(emit, value, 0x2080_0000, 0x5e80_0000));
             let both = emit.binary(AbstractOp::And, Scalar::Pred, a_safe, b_safe);
             (q, both)
         },
@@ -233,8 +229,7 @@ fn reciprocal(expander: &mut Expander<'_>) -> Results {
             let e = fma(emit, minus, r, single(1.0));
             let r = fma(emit, r, e, r);
             // Between 2⁻¹²⁴ and 2¹²⁴.
-            let magnitude = emit.and(b, imm(0x7fff_ffff));
-            let safe = is_between(emit, magnitude, 0x0180_0000, 0x7d80_0000);
+            let safe = is_magnitude_between(emit, b, 0x0180_0000, 0x7d80_0000);
             (r, safe)
         },
         |emit| quotient_by_double(emit, Round::Rn, ftz, single(1.0), b),

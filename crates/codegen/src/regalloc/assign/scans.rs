@@ -28,11 +28,14 @@ pub(in super::super) enum Manner {
     Lowest,
 }
 
-/// Where products of warp groups have the registers that they work on.
+/// Where products of warp groups have the registers that they work on: what tools call between instructions uses those below
+/// [`orias_machine::abi::Abi::first_product`] while products are under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Products {
-    /// From [`orias_machine::abi::Abi::first_product`] on: what tools call between instructions uses those below while products are under way.
-    AsToolsExpect,
+    /// All from that register on.
+    Above,
+    /// As many as there is room for, the widest first.
+    WidestAbove,
     /// Wherever there is room.
     Anywhere,
 }
@@ -71,30 +74,17 @@ impl<'a> Scans<'a> {
         })
     }
 
+    /// Whether the function has products of warp groups.
+    pub(in super::super) fn has_products(&self) -> bool {
+        !self.products.is_empty()
+    }
+
     /// Finds registers for all values. Edges still carry arguments when the changes are made.
     pub(in super::super) fn assign(
         &self,
         budgets: [Budget; 5],
         manner: Manner,
         products: Products,
-    ) -> Result<(BlockBoundaries, Edits), Stop> {
-        let first_product = match products {
-            Products::AsToolsExpect => Machine::of(self.func.target).abi.first_product,
-            Products::Anywhere => 0,
-        };
-        self.scan(budgets, manner, first_product)
-    }
-
-    /// Whether the function has products of warp groups.
-    pub(in super::super) fn has_products(&self) -> bool {
-        !self.products.is_empty()
-    }
-
-    fn scan(
-        &self,
-        budgets: [Budget; 5],
-        manner: Manner,
-        first_product: u8,
     ) -> Result<(BlockBoundaries, Edits), Stop> {
         let func = self.func;
         let Facts {
@@ -168,7 +158,7 @@ impl<'a> Scans<'a> {
             scan.home[token.index()] = Some(register);
         }
         scan.book_low(&for_few);
-        scan.book_products(&self.products, first_product);
+        scan.book_products(&self.products, products)?;
         if manner != Manner::AsMet {
             scan.book_widest_first();
         }

@@ -18,6 +18,8 @@
 //!
 //! Cost: linear in the number of operands.
 
+mod words;
+
 use crate::emit::Emit;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -25,8 +27,9 @@ use orias_ori::analysis::DefUse;
 use orias_ori::operation::{Cache, Combine, Compare, Half, Order, Sat, Scalar, Space};
 use orias_ori::{
     AbstractOp, Block, Effects, Function, Guard, Inst, Operand, Operation, Reg, SourceMods, Type,
-    Value,
+    Value, ValueDef,
 };
+use rustc_hash::FxHashMap;
 
 /// How far a load is moved, in instructions: the sides of a branch that became choices are shorter.
 const MOST_BETWEEN: usize = 32;
@@ -47,6 +50,7 @@ struct Choice {
 
 /// Runs the phase.
 pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    words::split_choices(func)?;
     let blocks: Vec<Block> = func.blocks().collect();
     let any = |&block: &Block| {
         let mut insts = func.block_insts(block);
@@ -57,6 +61,52 @@ pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), Pha
         combine_and_guard(func, &blocks, chosen);
     }
     oppose_tests(func)
+}
+
+/// The words that each tuple is taken apart into, with their places: whoever keeps a word in place writes over the tuple, and over the word by another name.
+struct SameWords {
+    of_tuple: FxHashMap<Value, Vec<(usize, Value)>>,
+}
+
+impl SameWords {
+    /// Whether nothing that shares the register of `value`, if that is a word of a tuple, is read again: by `last`, and how often values are read.
+    fn are_free(
+        &self,
+        func: &Function,
+        value: Value,
+        readings: &Counts,
+        last: impl Fn(Value) -> bool,
+    ) -> bool {
+        let tuple = func.defining_inst(value).and_then(|inst| {
+            let split = func.opcode(inst).as_abstract() == Some(AbstractOp::Split);
+            func.operands(inst).last()?.as_value().filter(|_| split)
+        });
+        let Some((tuple, words)) = tuple.and_then(|it| Some((it, self.of_tuple.get(&it)?))) else {
+            return true;
+        };
+        let place = words.iter().find(|(_, word)| *word == value);
+        let place = place.map_or(usize::MAX, |(place, _)| *place);
+        // Who only takes the tuple apart reads it where it is made.
+        let splits = words.iter().filter(|(at, _)| *at == 0).count();
+        (readings[tuple] as usize <= splits || last(tuple))
+            && words.iter().all(|&(at, word)| at != place || last(word))
+    }
+}
+
+fn same_words(func: &Function, blocks: &[Block]) -> SameWords {
+    let mut of_tuple: FxHashMap<Value, Vec<(usize, Value)>> = FxHashMap::default();
+    for inst in blocks.iter().flat_map(|&block| func.block_insts(block)) {
+        if func.opcode(inst).as_abstract() != Some(AbstractOp::Split) {
+            continue;
+        }
+        let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
+        if let Some(tuple) = sources.first().and_then(|tuple| tuple.as_value()) {
+            let words = results.iter().enumerate();
+            let words = words.filter_map(|(place, word)| Some((place, word.as_value()?)));
+            of_tuple.entry(tuple).or_default().extend(words);
+        }
+    }
+    SameWords { of_tuple }
 }
 
 /// Choices become guards, logic of comparisons part of them.
@@ -72,6 +122,7 @@ fn combine_and_guard(func: &mut Function, blocks: &[Block], chosen: Vec<Block>) 
             count(func, inst, &mut readings);
         }
     }
+    let same_words = same_words(func, blocks);
     let mut here = counts();
     let mut later = counts();
     let mut moved: EntitySet<Inst> = EntitySet::new();
@@ -88,8 +139,9 @@ fn combine_and_guard(func: &mut Function, blocks: &[Block], chosen: Vec<Block>) 
                 moved.insert(comparison);
             }
             let choice = choices(func, inst, block).into_iter().flatten().find(|it| {
-                let last = readings[it.kept] == here[it.kept] && later[it.kept] == 0;
-                readings[it.computed] == 1 && (it.number.is_some() || last)
+                let last = |value| readings[value] == here[value] && later[value] == 0;
+                let free = || same_words.are_free(func, it.kept, &readings, last);
+                readings[it.computed] == 1 && (it.number.is_some() || last(it.kept) && free())
             });
             let stands = match choice {
                 Some(choice) => guard(func, inst, &choice),
@@ -208,7 +260,12 @@ fn choices(func: &Function, choice: Inst, block: Block) -> [Option<Choice>; 2] {
         let load = is_load_under(func, inst, guard) && stays_the_same(func, inst, choice);
         let word = func.value_type(kept) == Type::R;
         let number = load.then(|| number(func, kept)).flatten();
+        let stays = || {
+            func.opcode(inst).as_abstract() != Some(AbstractOp::Selp)
+                || stays_in_place(func, kept, choice, block)
+        };
         let fits = func.layout.inst_block(inst) == Some(block)
+            && stays()
             && (load || word && is_one_instruction(func, inst))
             && (number.is_some() || !is_free(func, kept));
         fits.then_some(Choice {
@@ -220,6 +277,32 @@ fn choices(func: &Function, choice: Inst, block: Block) -> [Option<Choice>; 2] {
     })
 }
 
+/// Whether what `choice` gives may lie where `kept` does: a value that goes around a loop and comes to another place there would be copied, which costs what a
+/// guard in place of a choice between two others spares.
+fn stays_in_place(func: &Function, kept: Value, choice: Inst, block: Block) -> bool {
+    let split = func
+        .defining_inst(kept)
+        .filter(|&inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Split));
+    let whole = split.and_then(|inst| func.operands(inst).last()?.as_value());
+    let ValueDef::Param(head, place) = func.value_def(whole.unwrap_or(kept)) else {
+        return true;
+    };
+    let result = func.result(choice, 0);
+    let is_result = |value: Value| {
+        let made = func.defining_inst(value);
+        let collected =
+            made.filter(|&inst| func.opcode(inst).as_abstract() == Some(AbstractOp::Collect));
+        Some(value) == result
+            || collected.is_some_and(|inst| {
+                let parts = &func.operands(inst)[1..];
+                parts.iter().any(|part| part.as_value() == result)
+            })
+    };
+    let edges = func.successor_edges(block).iter();
+    let mut back = edges.filter(|&&edge| func.edge_target(edge) == head);
+    back.all(|&edge| (func.edge_args(edge).get(place as usize)).is_some_and(|&it| is_result(it)))
+}
+
 /// Whether one machine instruction does what `inst` does, whatever its guard.
 fn is_one_instruction(func: &Function, inst: Inst) -> bool {
     use AbstractOp as A;
@@ -229,7 +312,7 @@ fn is_one_instruction(func: &Function, inst: Inst) -> bool {
     let computes = match op {
         A::Add | A::Sub => func.modifier::<Sat>(inst) == Some(Sat::Wrap),
         A::Mul => func.modifier::<Half>(inst) == Some(Half::Lo),
-        A::Neg | A::And | A::Or | A::Xor | A::Shl | A::Shr => true,
+        A::Neg | A::And | A::Or | A::Xor | A::Shl | A::Shr | A::Selp => true,
         A::Fadd | A::Fsub | A::Fmul | A::Ffma => true,
         _ => false,
     };

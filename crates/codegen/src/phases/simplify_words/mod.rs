@@ -6,7 +6,8 @@
 //!
 //! | instruction | becomes |
 //! | --- | --- |
-//! | logic, sums, shifts and extensions that change nothing (`x & 255` of a byte, `x + 0`) | the operand |
+//! | logic, sums, shifts and extensions that change nothing (`x & 255` of a byte, `x + 0`, a byte with its sign extended from 16 bits) | the operand |
+//! | a mask or an extension of a mask or an extension that keeps all bits it asks for (`(x & 0xffff) & 255`) | the same of what that was made of |
 //! | what has only known bits | the number |
 //! | logic, choices and shifts of 64 bits of which a word is an operand's or known | `collect` of two words, the other word computed in 32 bits |
 //! | a sum of 64 bits whose low words never carry and whose high words are known | `collect` of a sum of 32 bits and a number |
@@ -18,12 +19,16 @@
 //! has: a word that is always zero would be made in a register, masked, shifted and compared. Shifts to the left that a 64-bit sum reads stay whole: they are
 //! part of LEA.
 //!
+//! Doublewords of which only low words are asked for, around loops too, become words first (`low_words`).
+//!
 //! One visit of each instruction in preorder of the dominator tree: linear. GeneralOptimize's rewrites follow where something was found.
+
+mod low_words;
 
 use super::general_optimize::optimize_general;
 use crate::emit::{Emit, imm};
 use crate::fold;
-use crate::known_bits::{Bits, KnownBits, WORD, is_signed};
+use crate::known_bits::{Bits, KnownBits, WORD, is_sign_extended, is_signed, same_bits};
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph};
@@ -34,6 +39,9 @@ use orias_ori::{AbstractOp, Function, Guard, Inst, Operand, Operation, Type, Val
 pub fn simplify_words(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     if func.entry().is_none() {
         return Ok(());
+    }
+    if low_words::narrow_to_low_words(func)? {
+        optimize_general(func, context)?;
     }
     let graph = FlowGraph::of(func);
     let walk = DepthFirst::new(&graph);
@@ -57,11 +65,23 @@ pub fn simplify_words(func: &mut Function, context: &Context<'_>) -> Result<(), 
             let Some(found) = find(func, &known, &summed, inst) else {
                 continue;
             };
-            rewrite(func, inst, found).map_err(|error| PhaseError::Broken {
+            changed = true;
+            if let Found::Source(place, operand) = found {
+                let place = func.result_count(inst) + place;
+                func.set_operand(inst, place, operand);
+                next = Some(inst);
+                continue;
+            }
+            let before = func.layout.prev_inst(inst);
+            rewrite(func, &known, inst, found).map_err(|error| PhaseError::Broken {
                 at: inst.to_string(),
                 what: error.to_string(),
             })?;
-            changed = true;
+            // What came in its place may become less still.
+            next = match before {
+                Some(before) => func.layout.next_inst(before),
+                None => func.layout.first_inst(block),
+            };
         }
     }
     match changed {
@@ -100,6 +120,8 @@ enum Found {
     WithZero(Compare, Operand),
     /// Two words.
     Words([Word; 2]),
+    /// The same of another source in that place.
+    Source(usize, Operand),
 }
 
 /// A word of a result.
@@ -163,6 +185,12 @@ fn find(
     };
     if let Some(number) = bits.number() {
         return Some(Found::Same(move_type, imm(number)));
+    }
+    if let (A::And, 16 | 32, &[a, Operand::Imm(mask)]) = (op, scalar.bits(), sources)
+        && width == 32
+        && let Some(whole) = same_bits(func, a, mask.bits() & WORD)
+    {
+        return Some(Found::Source(0, whole));
     }
     if scalar.bits() != width {
         return None;
@@ -229,10 +257,17 @@ fn find(
                 Scalar::S8 | Scalar::S16 => from.bits() - 1,
                 _ => return None,
             };
-            let same = matches!(scalar, Scalar::U32 | Scalar::S32)
-                && func.value_type(value) == Type::R
-                && known.value(value).possible() < 1 << narrow;
-            same.then_some(Found::Same(move_type, a))
+            if !matches!(scalar, Scalar::U32 | Scalar::S32) || func.value_type(value) != Type::R {
+                return None;
+            }
+            let signed = matches!(from, Scalar::S8 | Scalar::S16);
+            let same = known.value(value).possible() < 1 << narrow
+                || signed && is_sign_extended(func, value, from.bits());
+            if same {
+                return Some(Found::Same(move_type, a));
+            }
+            let read = (1 << from.bits()) - 1;
+            same_bits(func, a, read).map(|whole| Found::Source(0, whole))
         }
         (A::Shl | A::Shr, &[a, Operand::Imm(by)]) if plain(a) => {
             let by = (by.bits() & WORD) as u32;
@@ -476,6 +511,7 @@ fn is_zero(
 
 fn rewrite(
     func: &mut Function,
+    known: &KnownBits,
     inst: Inst,
     found: Found,
 ) -> Result<(), orias_ori::builder::BuildError> {
@@ -488,7 +524,7 @@ fn rewrite(
     match found {
         Found::LowWords(a, b) => {
             let mut emit = Emit::before(func, inst);
-            let words = [a, b].map(|side| word_of(&mut emit, side, false));
+            let words = [a, b].map(|side| word_of(&mut emit, known, side, false));
             emit.finish()?;
             let Some(mods) = op.row().with_modifier(mods, Scalar::U32) else {
                 return Ok(());
@@ -503,7 +539,7 @@ fn rewrite(
             let wide = func.modifier::<Scalar>(inst).map(|scalar| scalar.bits()) == Some(64);
             let mut emit = Emit::before(func, inst);
             let word = match wide {
-                true => word_of(&mut emit, value, false),
+                true => word_of(&mut emit, known, value, false),
                 false => value,
             };
             emit.finish()?;
@@ -518,6 +554,8 @@ fn rewrite(
             func.replace_with_abstract(inst, op, mods, results.len(), &operands);
             return Ok(());
         }
+        // Put in its place where it was found.
+        Found::Source(..) => return Ok(()),
         Found::Same(scalar, operand) => {
             let mut emit = Emit::before(func, inst);
             emit.put(
@@ -552,27 +590,27 @@ fn rewrite(
             let parts = [(words[0], false), (words[1], true)].map(|(word, high)| {
                 let operand = match word {
                     Word::Number(number) => imm(number),
-                    Word::Of(pair, high) => word_of(&mut emit, pair, high),
+                    Word::Of(pair, high) => word_of(&mut emit, known, pair, high),
                     Word::Alike => {
                         let mut operands: Vec<Operand> = sources[..2]
                             .iter()
-                            .map(|&source| word_of(&mut emit, source, high))
+                            .map(|&source| word_of(&mut emit, known, source, high))
                             .collect();
                         operands.extend(&sources[2..]);
                         emit.op(op, (Scalar::B32,), &operands)
                     }
                     Word::Sum => {
                         let [a, b] = [sources[0], sources[1]]
-                            .map(|source| word_of(&mut emit, source, false));
+                            .map(|source| word_of(&mut emit, known, source, false));
                         emit.add(a, b)
                     }
                     Word::Shifted(op, scalar, pair, high, by) => {
-                        let word = word_of(&mut emit, pair, high);
+                        let word = word_of(&mut emit, known, pair, high);
                         emit.op(op, (scalar,), &[word, imm(u64::from(by))])
                     }
                     Word::Funnel(pair, direction, by) => {
-                        let low = word_of(&mut emit, pair, false);
-                        let high = word_of(&mut emit, pair, true);
+                        let low = word_of(&mut emit, known, pair, false);
+                        let high = word_of(&mut emit, known, pair, true);
                         let how = (direction, Clamp::Clamp);
                         emit.op(AbstractOp::Shf, how, &[low, high, imm(u64::from(by))])
                     }
@@ -595,7 +633,10 @@ fn rewrite(
 }
 
 /// A word of a pair, from where it was put together if that is known.
-fn word_of(emit: &mut Emit<'_>, pair: Operand, high: bool) -> Operand {
+fn word_of(emit: &mut Emit<'_>, known: &KnownBits, pair: Operand, high: bool) -> Operand {
+    if let Some(number) = known.of(pair, 64).half(high).number() {
+        return imm(number);
+    }
     let func = emit.func();
     if let Some(inst) = pair.as_value().and_then(|value| func.defining_inst(value))
         && func.inst(inst).guard().is_always()
