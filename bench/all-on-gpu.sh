@@ -8,6 +8,7 @@
 #   kernels     kernels/*.sass by `orias asm` against ptxas's code of the same kernels
 #   math        CUDA's math functions and CUB's primitives, -O0 and -O3, against ptxas
 #   sync        mbarriers and clusters, a kernel for each kind of form, -O0 and -O3, against ptxas
+#   pipelines   warp-specialised pipelines of copies, -O0 and -O3, against ptxas
 #   rare        forms of instructions that no compiler made for the others, -O0 and -O3, against ptxas
 #   bulk        a kernel for every form of bulk and tensor copies, -O0 and -O3, against ptxas
 #   matrix      every form of mma, wmma and wgmma at -O0 and -O3 against ptxas
@@ -24,7 +25,8 @@
 #   in-place    Triton and torch.compile programs with Orias as TRITON_PTXAS_PATH
 #   triton      the same programs with the code of all MODES: results and times
 #   modules     the kernels of the PTX corpus with the code of all MODES: results and times
-#   times       times of the CUDA corpus's launches, after `corpus`
+#   times       times of the CUDA corpus's launches and of the pipelines, after `corpus` and `pipelines`
+#   relatives   40 generated parsers, root finders and tree walks with several exits: results and times
 #   ranks       how the model ranks ten orders of each of many kernels, which `orders` makes, against measured times
 #   clients     Triton, torch.compile, JAX, CuPy, Numba and nvcc as they are installed, with ptxas and with Orias; needs the package `orias`
 #   compile-time  compile times of the PTX corpus, Orias against ptxas, on one processor
@@ -79,7 +81,7 @@ launches() {
     shift 3
     "$python" "$bench/assemblers.py" "$folder" "ptxas,$(IFS=,; echo "$*")" --fmad=false >"$results/$name-assembled.txt"
     for mode in "$@"; do
-        case $name-$mode in lanes-*|sync-*) runs=$often ;; *-orias*) runs=3 ;; *) runs=$often ;; esac
+        case $name-$mode in lanes-*|sync-*|pipelines-*) runs=$often ;; *-orias*) runs=3 ;; *) runs=$often ;; esac
         step "$name-$mode" 100 "$xtask" gpu launches "$folder/manifest.json" "$folder/$mode" "$folder/ptxas" --patience 20 --runs "$(quick 1 "$runs")"
     done
 }
@@ -115,6 +117,12 @@ step_sync() {
     mkdir -p "$scratch/sync"
     cp "$bench"/sync/* "$bench"/../tests/run/mbarriers.ptx "$bench"/../tests/run/clusters.ptx "$scratch/sync/"
     launches sync "$scratch/sync" 20 orias orias-O0 control
+}
+
+step_pipelines() {
+    mkdir -p "$scratch/pipelines"
+    cp "$bench"/pipelines/* "$scratch/pipelines/"
+    launches pipelines "$scratch/pipelines" 20 orias orias-O0 control
 }
 
 # corpora: the names of the CUDA corpora; each is copied to a folder of that name
@@ -253,6 +261,9 @@ step_modules() {
 
 step_times() {
     local folder name
+    if [ -d "$scratch/pipelines/orias" ]; then
+        step times-pipelines 60 "$xtask" gpu times "$scratch/pipelines/manifest.json" "$scratch/pipelines/ptxas" "$scratch/pipelines/orias"
+    fi
     for name in $(corpora); do
         folder=$scratch/corpus/$name
         # What Orias refuses has no cubin: a list of its own, so that this costs the other modes nothing.
@@ -260,6 +271,16 @@ step_times() {
         [ -d "$folder/schedule" ] || continue
         step "times-reschedule-$name" 60 "$xtask" gpu times "$folder/manifest.json" "$folder/ptxas" "$folder/control,$folder/schedule,$folder/shuffle"
     done
+}
+
+# The chore writes the kernels before it looks for those that fit the filter, which none does.
+step_relatives() {
+    local folder=$scratch/relatives
+    mkdir -p "$folder"
+    "$xtask" conformance lanes --relatives 40 none >"$results/relatives-made.txt" 2>&1
+    cp target/relatives/*.ptx target/relatives/manifest.json "$folder/"
+    launches relatives "$folder" 3 orias orias-O0
+    step times-relatives 60 "$xtask" gpu times "$folder/manifest.json" "$folder/ptxas" "$folder/orias"
 }
 
 # Ten orders of each of many kernels, with what the model says of them: no GPU yet.
@@ -293,7 +314,7 @@ step_debugger() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync bulk textures objects matrix litmus lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times ranks clients compile-time debugger)
+[ ${#steps[@]} -gt 0 ] || steps=(kernels math rare sync pipelines bulk textures objects matrix litmus lanes corpus orders record recorded forms generated sweeps sanitizer in-place triton modules times relatives ranks clients compile-time debugger)
 chosen() {
     local name
     for name in "$@"; do
@@ -302,7 +323,7 @@ chosen() {
 }
 # Each context of xtask takes 4 GB for the stacks of the threads, and each of PyTorch one: all at once are too many.
 chosen generated &
-chosen kernels math rare sync bulk textures objects lanes corpus &
+chosen kernels math rare sync pipelines bulk textures objects lanes corpus &
 chosen in-place &
 chosen record &
 wait
@@ -311,7 +332,7 @@ chosen recorded &
 chosen sanitizer &
 chosen orders &
 wait
-chosen litmus matrix triton modules times ranks clients
+chosen litmus matrix triton modules times relatives ranks clients
 chosen compile-time &
 chosen debugger &
 wait

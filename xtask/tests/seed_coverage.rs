@@ -75,11 +75,19 @@ fn answers_name_tests_that_exist() {
             continue;
         }
         assert!(!line.contains("not built"), "{line}");
-        let mut names = quoted(line).filter(|it| it.contains('_'));
-        let by_name = names.any(|it| {
+        let is_test = |it: &str| {
             rust.contains(&format!("#[test]\n    fn {it}()"))
                 || rust.contains(&format!("#[test]\nfn {it}()"))
-        });
+        };
+        // Sentences are names of tests; other names are shorter.
+        let is_sentence = |it: &&str| {
+            let letters = it.chars().all(|it| it.is_ascii_lowercase() || it == '_');
+            letters && it.matches('_').count() > 3
+        };
+        for name in quoted(line).filter(is_sentence) {
+            assert!(is_test(name), "there is no test {name}: {line}");
+        }
+        let by_name = quoted(line).any(is_test);
         let waits = WAITS.iter().any(|what| line.contains(what));
         assert!(!files.is_empty() || by_name || waits, "no test: {line}");
     }

@@ -104,6 +104,8 @@ pub const PHASES: &[Phase] = &[
         "numbers that are needed in registers are moved there once for a loop or a block"),
     phase(10010, "WarpgroupOperands", Stage::LateSync, MACHINE, gate(0..=3), phases::hold_warpgroup_operands,
         "what warp-group matrix products read stays in its registers until they are over"),
+    phase(10011, "SinkPredicates", Stage::LateSync, MACHINE, gate(1..=3), phases::sink_predicates,
+        "comparisons right before what reads them, where predicates are too many"),
     phase(91, "OriCalcDependantTex", Stage::LateSync, MACHINE, gate_level_feature(2..=3, UNTOLD_TEXTURES), phases::mark_texture_results,
         "what depends on textures whose end no barrier tells"),
     phase(97, "ScheduleInstructions", Stage::PreRaSchedule, MACHINE, gate(1..=3), schedule::schedule_instructions,

@@ -253,6 +253,16 @@ fn code(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn products_of_warp_groups_keep_off_the_registers_of_tools() {
+    // Few values: there is a tighter packing, which tools that call functions between instructions would break.
+    let text = include_str!("../../../tests/run/warpgroup.ptx");
+    let listing = code(&cubin(text, &options()));
+    let mut products = listing.lines().filter(|line| line.contains("HGMMA"));
+    let product = products.next().expect("a product");
+    assert!(product.contains(" R24, "), "{product}");
+}
+
+#[test]
 fn cache_operators_of_the_command_line_reach_the_code() {
     use orias_codegen::lower::{CacheChoice, Caches};
     use orias_ori::operation::Cache;

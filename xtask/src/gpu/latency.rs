@@ -558,9 +558,100 @@ pub fn measure() -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use orias_machine::Machine;
+    use orias_machine::timing::{Arrival, Place, Result as Written, Use};
+    use orias_sass::text::parse_instruction;
+    use orias_sass::{Instruction, RegisterAccess, RegisterClass, Target};
+
+    const RECORDED: &str = include_str!("../../data/latencies-sm90.txt");
 
     #[test]
     fn every_trial_assembles() {
         kernel(&edges()).unwrap();
+    }
+
+    fn instruction(text: &str) -> Instruction {
+        let line = format!("{} ;", text.replace('$', "10"));
+        let parsed = parse_instruction(&line, 0, Target::DEFAULT);
+        parsed.unwrap_or_else(|e| panic!("{text}: {e}")).instruction
+    }
+
+    /// The access of register `index` of the file, which may be in the middle of an operand.
+    fn access(
+        instruction: &Instruction,
+        file: File,
+        index: u8,
+        writes: bool,
+    ) -> Option<(RegisterAccess, u8)> {
+        let class = match file {
+            File::General => RegisterClass::R,
+            File::Predicate => RegisterClass::P,
+            File::Uniform => RegisterClass::UR,
+            File::UniformPredicate => RegisterClass::UP,
+        };
+        let found = (instruction.accesses().into_iter()).find(|access| {
+            let first = access.register.index;
+            (if writes { access.writes } else { access.reads })
+                && access.register.class == class
+                && (first..first + access.count).contains(&index)
+        })?;
+        Some((found, index - found.register.index))
+    }
+
+    /// What a table says of an edge; `None` if the result has no fixed latency.
+    fn latency(machine: &Machine, producer: &Producer, consumer: &Consumer) -> Option<usize> {
+        let (made, read) = (instruction(producer.text), instruction(consumer.text));
+        let (first, second) = match (producer.file, producer.upper) {
+            (File::General, true) => (11, consumer.register),
+            (File::General, false) => (10, consumer.register),
+            (File::Uniform, _) => (10, 10),
+            _ => (0, 0),
+        };
+        let (written, upper) = access(&made, producer.file, first, true)?;
+        let (used, offset) = access(&read, consumer.file, second, false)?;
+        let result = machine.arrival(&Written {
+            op: made.op(),
+            mods: made.mods(),
+            place: Place::of(&made, &written),
+            class: written.register.class,
+            offset: upper,
+        });
+        let Some(Arrival::Fixed(result)) = result else {
+            return None;
+        };
+        let used = machine.use_group(&Use {
+            op: read.op(),
+            mods: read.mods(),
+            place: Place::of(&read, &used),
+            class: used.register.class,
+            offset,
+        })?;
+        Some(usize::from(machine.latency(result, used).cycles))
+    }
+
+    #[test]
+    fn no_table_says_less_than_the_chip_showed() {
+        let mut compared = 0;
+        let mut short = Vec::new();
+        for line in RECORDED.lines().filter(|line| !line.starts_with('#')) {
+            let (edge, cycles) = line.split_once(": ").unwrap();
+            let (from, to) = edge.split_once(" -> ").unwrap();
+            let producer = PRODUCERS.iter().find(|one| one.class == from).unwrap();
+            let consumer = CONSUMERS.iter().find(|one| one.class == to).unwrap();
+            let measured: usize = cycles.parse().unwrap();
+            for machine in [
+                Machine::of(Target::DEFAULT),
+                Machine::judging(Target::DEFAULT),
+            ] {
+                if let Some(said) = latency(machine, producer, consumer) {
+                    compared += 1;
+                    if said < measured {
+                        short.push(format!("{line}, and a table says {said}"));
+                    }
+                }
+            }
+        }
+        assert!(short.is_empty(), "{}", short.join("\n"));
+        assert!(compared > 2000, "{compared} edges compared");
     }
 }

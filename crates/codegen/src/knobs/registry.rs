@@ -580,6 +580,15 @@ pub static STEER_THREADS: Key<bool> = Key::<bool>::new(
     "a sleep of random length before each store and atomic operation (--sanitize=threadsteer)",
 );
 
+/// Whether lanes update a word together.
+pub static AGGREGATE_UPDATES: Key<bool> = Key::<bool>::new(
+    10130,
+    "AggregateUpdates",
+    true,
+    "SelectInstructions",
+    "lanes that update one word together combine their numbers, and one of them updates memory",
+);
+
 /// Whether functions look whether their frames fit the stack.
 pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     10075,
@@ -656,6 +665,7 @@ pub static KNOBS: &[&Knob] = &[
     &IF_CONVERSION_SIZE.knob,
     &IF_CONVERSION_UNIFORM_SIZE.knob,
     &STEER_THREADS.knob,
+    &AGGREGATE_UPDATES.knob,
     &HOIST_LOADS.knob,
     &HOIST_LOADS_BLOCKS.knob,
     &HOIST_LOADS_WORDS.knob,

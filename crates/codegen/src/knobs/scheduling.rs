@@ -3,7 +3,7 @@
 //! Names and numbers are ptxas's as its published description gives them; 487 has no name there. Where that says two things of one number, the row
 //! says which one holds here: 741 is the number of loads that weigh as much as a texture operation (not a stall threshold), 743 limits
 //! what moves across blocks (not a property of an instruction), 763 is a register target whose 0 turns the budget off, 805
-//! the size of a batch (not a stall), 595 the instructions that keep their order, 487 the whole phase.
+//! the size of a batch (not a stall), 595 the instructions that keep their order, 487 the whole phase, and phases 25 and 71.
 
 use super::registry::Key;
 use super::when::WhenList;
@@ -27,7 +27,7 @@ knobs! {
     DEPTH_LIMIT: i64 = 449 "SchedMaxDepth" 5, "loops nested deeper than this weigh no more";
     SCHEDULING: bool = 487 "SchedulingEnable" true, "whether instructions are reordered at all";
     PRESERVE_ORDER: WhenList = 595 "PreserveSchedOrderSame", "instructions that keep their order among themselves";
-    BUMP_SCALE: f64 = 740 "SchedBumpScaleAugmentFactor" 0.045, "what each register above those live in the order before costs, as a share of all cycles";
+    BUMP_SCALE: f64 = 740 "SchedBumpScaleAugmentFactor" 0.005, "what each register above those live in the order before costs, as a share of all cycles";
     LOADS_PER_TEXTURE: i64 = 741 "SchedCountLoadsPerTex" 3, "how many loads weigh as much as a texture operation in a batch";
     CROSS_BLOCK: i64 = 742 "SchedCrossBlock" 0, "0: instructions may move into the block before; 1: in loops only; 2 and above: never";
     CROSS_BLOCK_INSTS: i64 = 743 "SchedCrossBlockInstsToSpeculate" 8, "how many instructions may move from one block into another";

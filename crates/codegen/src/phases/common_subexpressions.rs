@@ -242,77 +242,9 @@ impl Values {
     }
 
     /// Whether an operand has bits that are known, whatever is done to them.
-    fn is_known(&self, operand: Operand) -> bool {
-        match operand {
-            Operand::Imm(_) | Operand::None => true,
-            _ => operand
-                .reg()
-                .and_then(|reg| self.current(reg).value())
-                .is_some_and(|value| self.known[value].is_some()),
-        }
-    }
-
-    /// The bits of an operand that is known: of as many registers as it has, or one bit.
-    fn bits(&self, operand: Operand, ty: Type) -> Option<u128> {
-        let bits = match operand {
-            Operand::Imm(imm) => imm.bits(),
-            Operand::None => 0,
-            _ => self.known[self.current(operand.reg()?).value()?]?,
-        };
-        let bits = match ty {
-            Type::P if operand.mods().contains(SourceMods::NOT) => bits ^ 1,
-            _ if !operand.mods().is_empty() => return None,
-            _ => bits,
-        };
-        match ty {
-            Type::P => Some(u128::from(bits & 1)),
-            Type::R => Some(u128::from(bits as u32)),
-            Type::R2 => Some(u128::from(bits)),
-            _ => None,
-        }
-    }
-
     /// The bits of the one result of `inst`, if they follow from what is known.
     fn known_result(&self, func: &Function, inst: Inst) -> Option<u64> {
-        let Operation::Abstract(op, mods) = func.inst(inst).operation() else {
-            return None;
-        };
-        let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
-        if !func.inst(inst).guard().is_always()
-            || !sources.iter().all(|&source| self.is_known(source))
-            || !is_computable(op, mods)
-        {
-            return None;
-        }
-        let mut wanted = results
-            .iter()
-            .enumerate()
-            .filter_map(|(place, result)| Some((place, result.as_value()?)));
-        let (place, value) = wanted.next()?;
-        if wanted.next().is_some() {
-            return None;
-        }
-        let row = op.row();
-        let mut operands: SmallVec<[u128; 4]> = SmallVec::new();
-        for (index, &source) in sources.iter().enumerate() {
-            let slot = row.operands.get(index)?;
-            let ty = row.register_type(slot.kind, mods).unwrap_or(Type::R2);
-            operands.push(self.bits(source, ty)?);
-        }
-        let missing: SmallVec<[bool; 4]> = sources.iter().map(|it| *it == Operand::None).collect();
-        let computed = *fold::exact(op, mods, &operands, &missing)?.get(place)?;
-        let bits = match func.value_type(value) {
-            Type::P => (computed & 1) as u64,
-            Type::R => u64::from(computed as u32),
-            Type::R2 => computed as u64,
-            _ => return None,
-        };
-        let nan = match scalar::<Scalar>(op, mods) {
-            Some(Scalar::F32) => f32::from_bits(bits as u32).is_nan(),
-            Some(Scalar::F64) => f64::from_bits(bits).is_nan(),
-            _ => false,
-        };
-        (!nan || func.value_type(value) == Type::P).then_some(bits)
+        known_result(func, inst, |reg| self.known[self.current(reg).value()?])
     }
 
     /// What `inst` computes, if that may be shared, with what it computes it of in `operands`.
@@ -467,8 +399,79 @@ fn scalar<M: Modifier + Into<Scalar>>(op: AbstractOp, mods: AbstractMods) -> Opt
     op.row().modifier::<M>(mods).map(Into::into)
 }
 
+/// The bits of an operand that is known: of as many registers as it has, or one bit.
+fn operand_bits(operand: Operand, ty: Type, known: &impl Fn(Reg) -> Option<u64>) -> Option<u128> {
+    let bits = match operand {
+        Operand::Imm(imm) => imm.bits(),
+        Operand::None => 0,
+        _ => known(operand.reg()?)?,
+    };
+    let bits = match ty {
+        Type::P if operand.mods().contains(SourceMods::NOT) => bits ^ 1,
+        _ if !operand.mods().is_empty() => return None,
+        _ => bits,
+    };
+    match ty {
+        Type::P => Some(u128::from(bits & 1)),
+        Type::R => Some(u128::from(bits as u32)),
+        Type::R2 => Some(u128::from(bits)),
+        _ => None,
+    }
+}
+
+/// The bits of the one result of `inst`, if they follow from what is `known` of registers.
+pub(super) fn known_result(
+    func: &Function,
+    inst: Inst,
+    known: impl Fn(Reg) -> Option<u64>,
+) -> Option<u64> {
+    let Operation::Abstract(op, mods) = func.inst(inst).operation() else {
+        return None;
+    };
+    let (results, sources) = func.operands(inst).split_at(func.result_count(inst));
+    let is_known = |source: &Operand| match source {
+        Operand::Imm(_) | Operand::None => true,
+        _ => source.reg().and_then(&known).is_some(),
+    };
+    if !func.inst(inst).guard().is_always()
+        || !sources.iter().all(is_known)
+        || !is_computable(op, mods)
+    {
+        return None;
+    }
+    let mut wanted = results
+        .iter()
+        .enumerate()
+        .filter_map(|(place, result)| Some((place, result.as_value()?)));
+    let (place, value) = wanted.next()?;
+    if wanted.next().is_some() {
+        return None;
+    }
+    let row = op.row();
+    let mut operands: SmallVec<[u128; 4]> = SmallVec::new();
+    for (index, &source) in sources.iter().enumerate() {
+        let slot = row.operands.get(index)?;
+        let ty = row.register_type(slot.kind, mods).unwrap_or(Type::R2);
+        operands.push(operand_bits(source, ty, &known)?);
+    }
+    let missing: SmallVec<[bool; 4]> = sources.iter().map(|it| *it == Operand::None).collect();
+    let computed = *fold::exact(op, mods, &operands, &missing)?.get(place)?;
+    let bits = match func.value_type(value) {
+        Type::P => (computed & 1) as u64,
+        Type::R => u64::from(computed as u32),
+        Type::R2 => computed as u64,
+        _ => return None,
+    };
+    let nan = match scalar::<Scalar>(op, mods) {
+        Some(Scalar::F32) => f32::from_bits(bits as u32).is_nan(),
+        Some(Scalar::F64) => f64::from_bits(bits).is_nan(),
+        _ => false,
+    };
+    (!nan || func.value_type(value) == Type::P).then_some(bits)
+}
+
 /// Whether the result of folding is the chip's to the last bit.
-fn is_computable(op: AbstractOp, mods: AbstractMods) -> bool {
+pub(super) fn is_computable(op: AbstractOp, mods: AbstractMods) -> bool {
     use AbstractOp as A;
     let exact = |scalar: Scalar| {
         matches!(
@@ -525,7 +528,7 @@ fn is_computable(op: AbstractOp, mods: AbstractMods) -> bool {
 }
 
 /// The value an unconditional copy of known bits makes, and the bits.
-fn known_copy(func: &Function, inst: Inst) -> Option<(Value, u64)> {
+pub(super) fn known_copy(func: &Function, inst: Inst) -> Option<(Value, u64)> {
     let is_copy = func.opcode(inst).as_abstract() == Some(AbstractOp::Mov)
         && func.inst(inst).guard().is_always();
     match func.operands(inst) {

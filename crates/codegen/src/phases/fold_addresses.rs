@@ -8,7 +8,8 @@
 //! Sums, differences, shifts and products by known numbers are taken apart; all of this is exact in arithmetic modulo 2 to the width. Extensions from 32 to
 //! 64 bits are not looked through: they do not commute with sums that wrap. `or` counts as a sum where the operands have no bit in common. A value
 //! gets a sum of its own without the number (placed where the value is) only if nothing but sums and addresses read the
-//! value, so that it is likely to go. Parameters whose address was taken are read at known places, like others. Names are folded in weak accesses to shared memory, whose instructions have a place for the block's base.
+//! value, so that it is likely to go. Parameters whose address was taken are read at known places, like others. Names are folded in weak accesses to shared memory and in accesses to
+//! mbarriers, whose instructions have a place for the block's base.
 //!
 //! Sums are looked into to a depth of [`DEPTH`], each value once: linear. The rewrites of EliminateCommonSubexpressions follow where something was found.
 
@@ -148,9 +149,22 @@ fn number_added(func: &Function, inst: Inst) -> Option<(Value, i64)> {
     Some((base, known_number(func, number, ty)?))
 }
 
+/// Whether `inst` works on an mbarrier of this block, whose address is a word with a place for everything.
+fn is_barrier_access(func: &Function, inst: Inst) -> bool {
+    use AbstractOp as A;
+    match func.opcode(inst).as_abstract() {
+        Some(A::Mbarrier | A::MbarrierWait) => true,
+        Some(A::MbarrierArrive) => func.modifier::<Space>(inst) == Some(Space::Shared),
+        _ => false,
+    }
+}
+
 /// Whether `inst` is an access whose address has an offset field of the usual width.
 fn is_access(func: &Function, inst: Inst) -> bool {
     use AbstractOp as A;
+    if is_barrier_access(func, inst) {
+        return true;
+    }
     let access = matches!(
         func.opcode(inst).as_abstract(),
         Some(A::Ld | A::St | A::Atom | A::Red)
@@ -190,7 +204,12 @@ impl Sums {
         // A word is extended before the offset is added, except in shared memory and among parameters, whose addresses are words.
         let space = func.modifier::<Space>(inst);
         let parameter = space == Some(Space::Param);
-        if func.value_type(base) != Type::R2 && !parameter && space != Some(Space::Shared) {
+        let wide = func.value_type(base) == Type::R2;
+        let fits = match is_barrier_access(func, inst) {
+            true => !wide,
+            false => wide || parameter || space == Some(Space::Shared),
+        };
+        if !fits {
             return false;
         }
         let sum = self.sum(func, base, 0);
@@ -445,6 +464,9 @@ impl Sums {
 
 /// Whether the access `inst` has a place for a name and the block's base.
 fn takes_names(func: &Function, inst: Inst) -> bool {
+    if is_barrier_access(func, inst) {
+        return true;
+    }
     func.modifier::<Space>(inst) == Some(Space::Shared)
         && matches!(
             func.opcode(inst).as_abstract(),

@@ -9,14 +9,14 @@
 //!   writes the load's register on the other would wait for a load that nobody needs. A load that comes no further than to the branch has gained nothing, so it stays.
 //!
 //! **Memory.** Loads are weak ones from global memory. Nothing they pass may change what they find ([`Changes`]); data that nobody writes (`ld.global.nc`) is held back by calls, traps,
-//! fences, and by accesses to global memory that are not weak, but neither by stores nor by barriers of the thread block.
+//! fences, and by accesses to global memory that are not weak, but neither by stores nor by barriers of the thread block or the cluster.
 //!
 //! **Operands.** The address must be known at the new place. What computes it goes along if it has no effect, up to [`MOST_WITH`] instructions.
 //!
 //! **Where.** In its new block the load stands before the first instruction that waits for another, if there is a register to spare there, else at the end.
 //!
 //! **Cost.** A load moves if another load, or an atomic operation with a result, is in the block it comes to (and is no part of its address) or stands on its way: then one waits in the
-//! shadow of the other. What is computed for nothing counts by block frequencies ([`Frequencies`]) against the eighth part of a latency ([`SHADOW`]), as other warps hide most of it; no load leaves a block that is
+//! shadow of the other. What sets up mbarriers and waits for a cluster on its way counts like another load. What is computed for nothing counts by block frequencies ([`Frequencies`]) against the eighth part of a latency ([`SHADOW`]), as other warps hide most of it; no load leaves a block that is
 //! cold for one that is not. Every block that is passed must have registers to spare, up to what a thread is given for what the function needs elsewhere, or to what leaves as many warps as there can be. Knobs 10087 and 10088
 //! limit the blocks between and the words that come to one block.
 //!
@@ -166,14 +166,17 @@ impl Crossed {
         let ordered = func
             .modifier::<Order>(inst)
             .is_some_and(|order| order != Order::Weak);
-        let fence = effects.contains(Effects::BARRIER) && !effects.contains(Effects::CONVERGENT);
+        let fence = effects.contains(Effects::BARRIER)
+            && !effects.contains(Effects::CONVERGENT)
+            && !prepares_cluster(func, inst);
         let shared = func.modifier::<Space>(inst) == Some(Space::Shared);
         // What is neither an access nor a jump may end the thread, as a trap does.
         let known = Effects::WRITES.with(Effects::TERMINATOR);
         let ends = effects.contains(Effects::SIDE) && !effects.intersects(known);
         let called = effects.contains(Effects::CALL);
-        self.holds_all |= called || fence || ends || ordered && !shared;
-        self.waits |= takes_long(func, inst);
+        let ordered = ordered && !shared && !prepares_cluster(func, inst);
+        self.holds_all |= called || fence || ends || ordered;
+        self.waits |= takes_long(func, inst) || prepares_cluster(func, inst);
     }
 
     fn with(self, other: Crossed) -> Crossed {
@@ -206,6 +209,16 @@ fn takes_long(func: &Function, inst: Inst) -> bool {
         Some(Space::Param | Space::Const | Space::Shared)
     );
     reads && !near && func.result_count(inst) > 0
+}
+
+/// Whether `inst` sets up mbarriers, arrives at one, or waits for the blocks of a cluster, as kernels do before their work. That takes long, and data
+/// that nobody writes is the same before and after it.
+fn prepares_cluster(func: &Function, inst: Inst) -> bool {
+    use AbstractOp::{ClusterArrive, ClusterWait, FenceMbarrierInit, Mbarrier, MbarrierArrive};
+    matches!(
+        func.opcode(inst).as_abstract(),
+        Some(ClusterArrive | ClusterWait | FenceMbarrierInit | Mbarrier | MbarrierArrive)
+    )
 }
 
 /// Whether `inst` may be computed wherever its operands are.

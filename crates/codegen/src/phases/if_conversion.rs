@@ -2,7 +2,7 @@
 //!
 //! A branch around a few operations costs more than the operations: lanes part and meet again, and nothing moves across. Where one or both
 //! sides of a branch only compute a few words and go on to the same block, both are computed and what they pass on is chosen by the
-//! branch's predicate. Plain loads and stores run under it; what is read from a known place of a constant bank is read by all.
+//! branch's predicate. Plain loads and stores and arrivals at mbarriers run under it; what is read from a known place of a constant bank is read by all.
 //!
 //! A side is one block that is entered from the branch only, without other effects. At most [`MOST_WORDS`] words are chosen. How many instructions (`cost_of`; copies and what becomes part of a sum are not
 //! counted) the sides may have together depends on what the branch costs ([`Limits`]):
@@ -24,7 +24,7 @@ use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
 use orias_ori::operation::{
-    Compare, Ftz, Half, Order, Precision, Scalar, SourceType, Space, Special,
+    Compare, Ftz, Half, Order, Precision, Scalar, Scope, SourceType, Space, Special,
 };
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Edge, Effects, Function, Guard, Inst, Operand, SourceMods,
@@ -369,7 +369,7 @@ fn cost_of(func: &Function, inst: Inst) -> Option<usize> {
         {
             Some(1)
         }
-        A::Isspacep => Some(1),
+        A::Isspacep | A::Mapa => Some(1),
         A::Mul if is_low_half(func, inst) => Some(3),
         A::Cvt if is_quick(func, inst) => Some(1),
         _ => is_function(func, inst).then_some(1),
@@ -418,9 +418,12 @@ enum Access {
     Guarded,
 }
 
-/// What access `inst` is, if it is a plain one.
+/// What access `inst` is, if it is a plain one. Arrivals at mbarriers are one instruction where no fence belongs to them.
 fn access(func: &Function, inst: Inst) -> Option<Access> {
     let op = func.opcode(inst).as_abstract()?;
+    if op == AbstractOp::MbarrierArrive && func.modifier::<Scope>(inst) != Some(Scope::Cluster) {
+        return Some(Access::Guarded);
+    }
     if !matches!(op, AbstractOp::Ld | AbstractOp::St)
         || func.modifier::<Order>(inst) != Some(Order::Weak)
     {

@@ -144,7 +144,6 @@ fn is_silent(op: Op) -> bool {
 
 /// Whether an operation may change how many groups of copies are under way, other than by waiting.
 fn moves_groups(op: Op) -> bool {
-    let effects = op.row().effects;
-    op == Op::LDGDEPBAR
-        || effects.intersects(orias_sass::Effects::ASYNC.union(orias_sass::Effects::CALL))
+    let changing = orias_sass::Effects::ASYNC.union(orias_sass::Effects::CALL);
+    op.row().effects.intersects(changing)
 }

@@ -310,6 +310,31 @@ mod tests {
             ..blocks
         };
         assert_eq!(decided(more, &[]), Ok(Scope::Cta));
+        // Whether the count is known makes no difference to them.
+        let counted = false;
+        assert_eq!(decided(Facts { counted, ..blocks }, &[]), Ok(Scope::Gpu));
+        // 32 = 2 * 5 + 22.
+        let inner = Facts { depth: 2, ..more };
+        assert_eq!(decided(inner, &[]), Ok(Scope::Gpu));
+        // Deeper than 15 loops the bound is 100.
+        let deepest = Facts {
+            instructions: 95,
+            depth: 20,
+            ..blocks
+        };
+        assert_eq!(decided(deepest, &["429=+1-"]), Ok(Scope::Cta));
+        // One block, and a budget above 49.
+        let long = Facts {
+            instructions: 45,
+            ..FACTS
+        };
+        assert_eq!(decided(long, &["429=+1-"]), Ok(Scope::Sys));
+        let instructions = 44;
+        let at_most = Facts {
+            instructions,
+            ..long
+        };
+        assert_eq!(decided(at_most, &["429=+1-"]), Ok(Scope::Gpu));
     }
 
     #[test]
@@ -335,6 +360,11 @@ mod tests {
             ..FACTS
         };
         assert_eq!(decided(many, &[]), Err(Skip::Ways));
+        let fewer = Facts {
+            iterations: 999,
+            ..many
+        };
+        assert_eq!(decided(fewer, &[]), Ok(Scope::Gpu));
         assert_eq!(decided(Facts { ways: 1, ..many }, &[]), Ok(Scope::Gpu));
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Cost: one scan where tuples found their places without moves, and up to [`ROUNDS`] more in two manners where they did not. What scans have in common is found once.
 
-use super::assign::{BlockBoundaries, Budget, Edits, Facts, Manner, Scans, Stop};
+use super::assign::{BlockBoundaries, Budget, Edits, Facts, Manner, Products, Scans, Stop};
 use super::{calls, counts, edges};
 use crate::register_usage::RegisterUsage;
 use crate::schedule::budget::Occupancy;
@@ -78,20 +78,55 @@ impl Packing {
     }
 
     /// Gives every value of `func` registers. Parallel copies are left.
+    ///
+    /// Products of warp groups lie where tools leave registers alone, unless all the registers there are leave too little room for that.
     pub(super) fn allocate(
         &self,
         func: &mut Function,
         facts: Facts<'_>,
         loops: &LoopNest,
     ) -> Result<(), Stop> {
-        let usable = self.limits[Class::R as usize];
+        *func = self.packed(func, facts, loops)?;
+        Ok(())
+    }
+
+    fn packed(
+        &self,
+        func: &Function,
+        facts: Facts<'_>,
+        loops: &LoopNest,
+    ) -> Result<Function, Stop> {
         let scans = Scans::new(func, facts)?;
+        if scans.has_products() {
+            for products in [Products::Above, Products::WidestAbove] {
+                match self.pack(func, facts, loops, &scans, products) {
+                    Err(Stop::Full(Class::R)) => {}
+                    // Where products lie makes no room in other files.
+                    result => return result,
+                }
+            }
+        }
+        self.pack(func, facts, loops, &scans, Products::Anywhere)
+    }
+
+    /// The function with registers, packed as tightly as pays.
+    fn pack(
+        &self,
+        func: &Function,
+        facts: Facts<'_>,
+        loops: &LoopNest,
+        scans: &Scans<'_>,
+        products: Products,
+    ) -> Result<Function, Stop> {
+        let usable = self.limits[Class::R as usize];
         if !is_counted(func) {
-            let found = scans.assign(self.up_to(usable), Manner::AsMet)?;
-            return rewrite(func, facts, found);
+            let found = scans.assign(self.up_to(usable), Manner::AsMet, products)?;
+            let mut packed = func.clone();
+            rewrite(&mut packed, facts, found)?;
+            return Ok(packed);
         }
         let attempt = |within, manner| {
-            let found = scans.assign(self.up_to(within), manner)?;
+            let found = scans.assign(self.up_to(within), manner, products)?;
             let named = found.0.named;
             let mut packed = func.clone();
             rewrite(&mut packed, facts, found)?;
@@ -134,8 +169,7 @@ impl Packing {
                 None => {}
             }
         }
-        *func = best.func;
-        Ok(())
+        Ok(best.func)
     }
 
     fn up_to(&self, usable: u8) -> [Budget; 5] {

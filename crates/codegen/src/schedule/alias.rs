@@ -1,10 +1,12 @@
 //! Alias analysis: which accesses to memory may touch the same bytes.
 //!
 //! Two accesses are apart when their spaces are, when one of them reads memory that nobody writes, when they name different
-//! variables, or, in local memory, when they have the same base and constant offsets that are far enough apart. Everything else may
-//! overlap. In shared and global memory offsets say nothing: the bytes that this lane leaves alone are those that the next
-//! lane touches, and lanes of a warp may be kept in step by a `bar.warp.sync` of which no instruction is left, or by `volatile`,
-//! which shared accesses do not show.
+//! variables, or when they have the same base and constant offsets that are far enough apart. Everything else may overlap.
+//!
+//! The bytes that this lane leaves alone may be those that the next lane touches, but what lanes tell each other goes through a barrier, a fence
+//! or a strong access, all of which [`super::order`] holds on to. That is known of functions in SSA form only, where `bar.warp.sync` is an instruction
+//! and `volatile` a mark on the access. On physical registers, where the code may be anybody's, shared accesses do not show `volatile`: offsets tell
+//! accesses to local memory apart, and no others.
 //!
 //! A base is known by the value in it: in SSA form the value itself, on physical registers the register and how often it has been
 //! written in the block. A 32-bit base that is another one plus a constant is replaced by that one.
@@ -12,7 +14,7 @@
 use super::build::operations;
 use super::order;
 use orias_machine::Machine;
-use orias_ori::{Function, Inst, Operand, Operation, OptReg, Reg, RegKind, SourceMods};
+use orias_ori::{Function, Inst, Level, Operand, Operation, OptReg, Reg, RegKind, SourceMods};
 use orias_sass::{Op, Space, modifier_values as value};
 use smallvec::SmallVec;
 
@@ -50,6 +52,8 @@ pub struct MemoryRef {
     pub reads: bool,
     /// Whether it writes.
     pub writes: bool,
+    /// Whether others of the same base touch other bytes if their offsets say so.
+    pub is_told_by_offset: bool,
 }
 
 impl MemoryRef {
@@ -73,7 +77,7 @@ impl MemoryRef {
             // An absolute address may be anywhere.
             return mine.symbol.is_none() || theirs.symbol.is_none();
         }
-        if mine != theirs || self.space != Space::Local {
+        if mine != theirs || !(self.is_told_by_offset && other.is_told_by_offset) {
             return true;
         }
         match (self.size, other.size) {
@@ -159,6 +163,11 @@ pub fn accesses(
                 size,
                 reads: memory.reads,
                 writes: memory.writes,
+                is_told_by_offset: match memory.space {
+                    Space::Local => true,
+                    Space::Shared | Space::Global | Space::Generic => func.level <= Level::Machine,
+                    _ => false,
+                },
             }
         })
         .collect()

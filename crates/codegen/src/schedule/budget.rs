@@ -5,8 +5,8 @@
 //! compared by what they are estimated to take with that many warps ([`super::estimate::Estimate::among`]), and the budget whose orders
 //! are cheapest wins; every register beyond what the order before needed makes it dearer by knob 740.
 //!
-//! No budget leaves fewer warps than the order before did ([`Occupancy::ceiling`]): on the chip, kernels that wait for memory lost more by
-//! that than a better order gained (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time).
+//! A budget that leaves fewer warps than the order before did ([`Occupancy::ceiling`], [`Occupancy::above`]) has to gain a tenth on top of what the warps
+//! are worth: on the chip, kernels that wait for memory lost more by that than a better order seemed to gain (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time).
 //!
 //! The budget never exceeds what the function may use ([`hard_limit`]), less one in 64 for what alignment wastes, unless the order before
 //! already did.
@@ -16,8 +16,8 @@ use cranelift_entity::SecondaryMap;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::{Block, Class, Function, Reg};
 
-/// Threads of a block when the source does not say.
-const THREADS: u32 = 256;
+/// Threads of a block when the source does not say: a warp for each scheduler, the block with which every portion of registers that costs a warp shows.
+const THREADS: u32 = 128;
 
 /// Registers that the allocator needs beyond those that are live, as a rule.
 const ALIGNMENT: u32 = 2;
@@ -107,6 +107,22 @@ impl Occupancy {
             most += self.files.granularity;
         }
         most.saturating_sub(ALIGNMENT).max(live)
+    }
+
+    /// The most live registers of the next smaller number of warps than `live` leaves, if there is one.
+    pub fn above(&self, live: u32) -> Option<u32> {
+        let warps = self.warps(live);
+        let mut more = self.portion(live);
+        while more < 256 {
+            more += self.files.granularity;
+            if self.blocks(more + KEPT) == 0 {
+                return None;
+            }
+            if self.warps(more) < warps {
+                return Some(self.ceiling(more + 1 - self.files.granularity));
+            }
+        }
+        None
     }
 
     /// Whether `more` registers instead of `live` leave as many warps and are there at all, alignment included.
@@ -226,6 +242,9 @@ mod tests {
         assert_eq!([of.edge(20), of.edge(30), of.edge(120)], [30, 38, 126]);
         assert_eq!(of.below(30), Some(29));
         assert_eq!(of.below(29), None);
+        // 40 registers less what alignment may waste; with more than 64, not even one block of 1,024 threads fits.
+        assert_eq!(of.above(27), Some(35));
+        assert_eq!(occupancy(1024).above(61), None);
         assert_eq!(occupancy(64).edge(165), 166);
     }
 

@@ -4,8 +4,8 @@
 
 use super::budget;
 use super::build::Builder;
-use super::choice::{Choice, cheapest, cheapest_of};
-use super::estimate::estimate;
+use super::choice::{Choice, cheapest, cheapest_of, leanest};
+use super::estimate::{Estimate, estimate};
 use super::instructions::{Candidates, FixedBlock, Scheduler, Variant};
 use super::priority::Mode;
 use super::strategies::{Asked, Strategy};
@@ -13,6 +13,12 @@ use crate::register_usage::RegisterUsage;
 
 /// An order is near to one more block on a multiprocessor if it needs no more than this part too many registers.
 const NEAR: u32 = 2;
+
+/// How many numbers of warps below that of the order before are tried.
+const BEYOND: usize = 2;
+
+/// An order that costs warps has to cost less than this share of one that does not: what an order takes is a guess, how many warps there are is not.
+const GAIN: f64 = 0.9;
 
 impl Scheduler<'_> {
     pub(super) fn choose_budget(
@@ -51,9 +57,9 @@ impl Scheduler<'_> {
             if now <= only_reduce {
                 self.fill(candidates, roomy);
             }
-            let registers = candidates.choices.iter().map(Choice::registers);
-            least = least.max(registers.min().unwrap_or(now));
-            most = most.max(cheapest(self.files, &candidates.choices, i32::MAX).registers());
+            let leanest = leanest(&candidates.small, &candidates.choices);
+            least = least.max(candidates.choices[leanest].registers());
+            most = most.max(cheapest(&candidates.small, &candidates.choices, i32::MAX).registers());
         }
         if let Some(target) = self.options.register_target() {
             let budget = if target == 0 {
@@ -74,9 +80,10 @@ impl Scheduler<'_> {
             .map(|budget| (budget as i32).min(ceiling))
             .collect();
         budgets.dedup();
-        if let [only] = budgets[..] {
-            self.refill(movable, only);
-            return only;
+        let beyond = self.beyond(movable, same);
+        if let ([only], []) = (&budgets[..], &beyond[..]) {
+            self.refill(movable, *only);
+            return *only;
         }
         self.estimate_fixed(fixed, builder);
         let mut best: Option<(f64, i32)> = None;
@@ -87,7 +94,39 @@ impl Scheduler<'_> {
                 best = Some((cost, budget));
             }
         }
+        for budget in beyond {
+            for candidates in movable.iter_mut() {
+                let now = candidates.choices[0].registers();
+                if now <= only_reduce && self.does_badly(candidates) {
+                    self.fill(candidates, budget);
+                }
+            }
+            let cost = self.cost(movable, fixed, budget, had);
+            if best.is_none_or(|(known, _)| cost < known * GAIN) {
+                best = Some((cost, budget));
+            }
+        }
         best.map_or(least, |(_, budget)| budget)
+    }
+
+    /// The most live registers of each of the next smaller numbers of warps, where some block waits for what more registers could keep in flight.
+    fn beyond(&self, movable: &[Candidates], same: i32) -> Vec<i32> {
+        let mut budgets = Vec::new();
+        if !movable.iter().any(|candidates| self.does_badly(candidates)) {
+            return budgets;
+        }
+        let mut most = same.max(1) as u32;
+        for _ in 0..BEYOND {
+            let Some(next) = self.occupancy.above(most) else {
+                break;
+            };
+            most = next;
+            if most as i32 > self.hard {
+                break;
+            }
+            budgets.push(most as i32);
+        }
+        budgets
     }
 
     /// Adds the order of each result right before its reader if that may let more warps run.
@@ -95,8 +134,8 @@ impl Scheduler<'_> {
         let Some(below) = self.occupancy.below(now as u32) else {
             return;
         };
-        let registers = candidates.choices.iter().map(Choice::registers);
-        let least = registers.min().unwrap_or(now);
+        let leanest = leanest(&candidates.small, &candidates.choices);
+        let least = candidates.choices[leanest].registers();
         if least > below as i32 && least <= (below + below / NEAR) as i32 {
             let strategy = Strategy::DepthFirst;
             let variant = Variant::plain(strategy.name());
@@ -107,25 +146,23 @@ impl Scheduler<'_> {
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
     fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> f64 {
         let warps = self.occupancy.warps(budget.max(0) as u32);
-        let turns = f64::from(warps) / f64::from(self.occupancy.warps(had.max(0) as u32));
-        // More warps help launches that bring them, and as a guess every second one does.
-        let usage = self.options.register_usage();
-        let turns = match turns > 1.0 && usage != RegisterUsage::Few {
-            true => f64::midpoint(turns, 1.0),
-            false => turns,
+        let few = self.options.register_usage() == RegisterUsage::Few;
+        let among = |estimate: &Estimate| match few {
+            true => estimate.shared(warps),
+            false => estimate.among(warps),
         };
         let mut cycles = 0.0;
         let mut needed = 0;
         for candidates in movable {
             // Orders with a window are for blocks of many alike pieces; that they need few registers as well is no reason to have fewer.
             let may = |choice: &Choice| budget >= had || !choice.windowed;
-            let choice = cheapest_of(self.files, &candidates.choices, budget, may);
+            let choice = cheapest_of(&candidates.small, &candidates.choices, budget, may);
             needed = needed.max(choice.registers());
-            cycles += choice.estimate.among(turns) * candidates.frequency;
+            cycles += among(&choice.estimate) * candidates.frequency;
         }
         for block in fixed {
             let estimate = block.estimate.as_ref();
-            let each = estimate.map_or(0.0, |estimate| estimate.among(turns));
+            let each = estimate.map_or(0.0, among);
             cycles += each * block.frequency;
         }
         let extra = f64::from((needed - had).max(0));
@@ -135,11 +172,8 @@ impl Scheduler<'_> {
     /// Adds orders within `budget` where none of the cheap ones fits.
     pub(super) fn refill(&self, movable: &mut [Candidates], budget: i32) {
         for candidates in movable {
-            let fits = |choice: &Choice| {
-                choice.registers() <= budget
-                    && choice.by != Mode::ReduceReg.name()
-                    && !choice.windowed
-            };
+            let fits =
+                |choice: &Choice| choice.registers() <= budget && !choice.lean && !choice.windowed;
             if !candidates.choices[1..].iter().any(fits) {
                 self.fill(candidates, budget);
             }

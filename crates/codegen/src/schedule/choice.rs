@@ -14,6 +14,8 @@ pub(super) struct Choice {
     pub(super) estimate: Estimate,
     /// Whether the engine had a window.
     pub(super) windowed: bool,
+    /// Whether it was found to have a reference with few live registers, whatever that costs.
+    pub(super) lean: bool,
 }
 
 impl Choice {
@@ -27,20 +29,43 @@ pub(super) fn small_files(files: &RegisterFiles) -> [(Class, i32); 3] {
     [Class::P, Class::UR, Class::UP].map(|class| (class, i32::from(files.usable(class.into())) - 1))
 }
 
-/// Whether an order needs no more of the small register files than it may, or than the order before did.
-pub(super) fn keeps_files(files: &RegisterFiles, choice: &Choice, had: &Choice) -> bool {
-    let mut small = small_files(files).into_iter();
-    small.all(|(class, usable)| choice.peak[class as usize] <= had.peak[class as usize].max(usable))
+/// How many registers of the small files are missing where so much is live, and spilled therefore.
+pub(super) fn missing(files: &RegisterFiles, peak: &Counts) -> i32 {
+    let small = small_files(files).into_iter();
+    small
+        .map(|(class, usable)| (peak[class as usize] - usable - 1).max(0))
+        .sum()
+}
+
+/// How many registers of each of the small files an order may need: what there is, or what an order needs that is known.
+pub(super) fn small_limits(files: &RegisterFiles, known: &Counts) -> Counts {
+    let mut limits = [i32::MAX; 5];
+    for (class, usable) in small_files(files) {
+        limits[class as usize] = usable.max(known[class as usize]);
+    }
+    limits
+}
+
+/// Whether an order needs no more of the small register files than it may.
+pub(super) fn keeps_files(small: &Counts, choice: &Choice) -> bool {
+    choice.peak.iter().zip(small).all(|(has, may)| has <= may)
+}
+
+/// Which of the orders that keep the small register files needs the fewest general registers.
+pub(super) fn leanest(small: &Counts, choices: &[Choice]) -> usize {
+    let kept = (0..choices.len()).filter(|&index| keeps_files(small, &choices[index]));
+    kept.min_by_key(|&index| choices[index].registers())
+        .unwrap_or(0)
 }
 
 /// The cheapest of the orders that need at most `limit` registers, or the one that needs least. Of equals, the first.
-pub(super) fn cheapest<'a>(files: &RegisterFiles, choices: &'a [Choice], limit: i32) -> &'a Choice {
-    cheapest_of(files, choices, limit, |_| true)
+pub(super) fn cheapest<'a>(small: &Counts, choices: &'a [Choice], limit: i32) -> &'a Choice {
+    cheapest_of(small, choices, limit, |_| true)
 }
 
 /// The same, of those that `may` be taken, and the one before.
 pub(super) fn cheapest_of<'a>(
-    files: &RegisterFiles,
+    small: &Counts,
     choices: &'a [Choice],
     limit: i32,
     may: impl Fn(&Choice) -> bool,
@@ -49,7 +74,7 @@ pub(super) fn cheapest_of<'a>(
     let rank = |choice: &Choice| {
         let over = (choice.registers() - limit).max(0);
         (
-            !keeps_files(files, choice, had),
+            !keeps_files(small, choice),
             over,
             choice.estimate.product(),
             choice.estimate.cycles,

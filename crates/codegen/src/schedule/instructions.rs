@@ -18,7 +18,7 @@
 
 use super::budget::{self, Occupancy};
 use super::build::{Builder, Exits, tail_length};
-use super::choice::{Choice, cheapest, keeps_files, small_files};
+use super::choice::{Choice, cheapest, leanest, missing, small_files, small_limits};
 use super::cross_block;
 use super::crowded::{self, Alternative};
 use super::estimate::{Estimate, estimate};
@@ -162,6 +162,8 @@ pub(super) struct Candidates {
     pub(super) carried: Vec<Carried>,
     /// The first is the order it has.
     pub(super) choices: Vec<Choice>,
+    /// How many registers of the small files an order may need.
+    pub(super) small: Counts,
     /// What gave those choices, or nothing.
     pub(super) asked: Vec<Question>,
 }
@@ -250,15 +252,10 @@ impl Scheduler<'_> {
             let count = func.block_insts(block).count();
             total += count;
             let peak = standing.peak(block);
-            if self.may_move(block, count - tail_length(func, block), &peak) {
+            if self.may_move(block, count - tail_length(func, block)) {
                 moving.push(block);
             } else {
-                fixed.push(FixedBlock {
-                    block,
-                    frequency: frequencies.times(block),
-                    registers: peak[Class::R as usize],
-                    estimate: None,
-                });
+                fixed.push(self.keep(block, frequencies.times(block), &peak));
             }
         }
         let whole = total <= CHUNK;
@@ -274,6 +271,10 @@ impl Scheduler<'_> {
                 nest,
                 frequencies.times(block),
             );
+            if !self.fits_files(&mut candidates) {
+                fixed.push(self.keep(block, candidates.frequency, &standing.peak(block)));
+                continue;
+            }
             if whole {
                 movable.push(candidates);
             } else {
@@ -311,13 +312,16 @@ impl Scheduler<'_> {
         for &block in blocks {
             let count = func.block_insts(block).count();
             let peak = standing.peak(block);
-            if !self.may_move(block, count - tail_length(func, block), &peak) {
+            if !self.may_move(block, count - tail_length(func, block)) {
                 continue;
             }
             let graph = builder.build(block);
             let values = BlockValues::new(func, &graph, live, &mut numbers);
             let times = frequencies.times(block);
             let mut candidates = self.candidates(graph, values, peak, &shape.nest, times);
+            if !self.fits_files(&mut candidates) {
+                continue;
+            }
             let had = candidates.choices[0].registers();
             let full = had > self.hard;
             if full && self.options.runs(Mode::ReduceReg, block) {
@@ -332,20 +336,20 @@ impl Scheduler<'_> {
                     had,
                 );
             }
-            let registers = candidates.choices.iter().map(Choice::registers);
-            let least = registers.min().unwrap_or(had).max(self.hard);
+            let least = leanest(&candidates.small, &candidates.choices);
+            let least = candidates.choices[least].registers().max(self.hard);
             self.fill(&mut candidates, least);
-            let lean = cheapest(self.files, &candidates.choices, least).clone();
+            let lean = cheapest(&candidates.small, &candidates.choices, least).clone();
             let quick = if full {
                 self.fill(&mut candidates, had);
-                cheapest(self.files, &candidates.choices, had).clone()
+                cheapest(&candidates.small, &candidates.choices, had).clone()
             } else {
                 lean.clone()
             };
             let before = candidates.choices[0].clone();
             for (alternative, choice) in found.iter_mut().zip([&lean, &quick]) {
-                alternative.cycles += choice.estimate.among(1.0) * candidates.frequency;
-                alternative.before += before.estimate.among(1.0) * candidates.frequency;
+                alternative.cycles += choice.estimate.mean() * candidates.frequency;
+                alternative.before += before.estimate.mean() * candidates.frequency;
                 if choice.order != before.order {
                     let insts = undefs_late(func, &candidates.graph, &choice.order);
                     alternative.orders.push((block, insts));
@@ -390,6 +394,7 @@ impl Scheduler<'_> {
             estimate: estimate(&graph, order.iter().copied(), self.sharing),
             order,
             windowed: false,
+            lean: false,
         };
         Candidates {
             frequency,
@@ -398,6 +403,7 @@ impl Scheduler<'_> {
             timeline: Timeline::new(&graph),
             graph,
             values,
+            small: small_limits(self.files, &had.peak),
             choices: vec![had],
             asked: Vec::new(),
         }
@@ -413,14 +419,57 @@ impl Scheduler<'_> {
         limits
     }
 
-    /// Whether the order of a block may change that needs so much and of which so many instructions may move.
-    fn may_move(&self, block: Block, body: usize, peak: &Counts) -> bool {
-        // Where predicates or uniform registers are spilled whatever the order, the one it has is the one whose spills are known.
-        let fits = [Class::P, Class::UR, Class::UP].into_iter().all(|class| {
-            let usable = i32::from(self.files.usable(class.into()));
-            peak[class as usize] <= usable
-        });
-        fits && body > 1 && self.options.is_enabled() && !self.options.keeps_order(block)
+    /// Whether the order of a block may change of which so many instructions may move.
+    fn may_move(&self, block: Block, body: usize) -> bool {
+        body > 1 && self.options.is_enabled() && !self.options.keeps_order(block)
+    }
+
+    /// A block that keeps its order.
+    fn keep(&self, block: Block, frequency: f64, peak: &Counts) -> FixedBlock {
+        FixedBlock {
+            block,
+            frequency,
+            registers: peak[Class::R as usize],
+            estimate: None,
+        }
+    }
+
+    /// Whether orders of a block can be looked for that spill no predicates and uniform registers. Where the one it has does, one is looked for first that does not, or
+    /// that lacks fewer, and leaves as many warps; what follows keeps to what that one needs. Without one the block keeps its order: its spills are
+    /// the ones that are known.
+    fn fits_files(&self, candidates: &mut Candidates) -> bool {
+        let had = &candidates.choices[0];
+        let lacks = missing(self.files, &had.peak);
+        if lacks == 0 {
+            return true;
+        }
+        let registers = had.registers();
+        for strategy in [Strategy::DepthFirst, Strategy::Pressure] {
+            let variant = Variant::plain(strategy.name());
+            self.try_strategy(candidates, strategy, variant, Mode::ReduceReg, registers);
+        }
+        let most = self.occupancy.ceiling(registers.max(0) as u32) as i32;
+        let most = most
+            .min(self.hard_in(candidates.graph.block))
+            .max(registers);
+        let found = candidates.choices[1..].iter();
+        let best = found
+            .filter(|choice| choice.registers() <= most)
+            .map(|choice| {
+                (
+                    missing(self.files, &choice.peak),
+                    choice.registers(),
+                    choice.peak,
+                )
+            })
+            .min();
+        match best {
+            Some((still, _, peak)) if still < lacks => {
+                candidates.small = small_limits(self.files, &peak);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Adds an order found by `mode` within `budget`.
@@ -452,10 +501,7 @@ impl Scheduler<'_> {
         let by = variant.name;
         let had = &candidates.choices[0];
         // The order with the fewest registers so far shows that the budget can be kept.
-        let least = (0..candidates.choices.len())
-            .filter(|&index| keeps_files(self.files, &candidates.choices[index], had))
-            .min_by_key(|&index| candidates.choices[index].registers())
-            .unwrap_or(0);
+        let least = leanest(&candidates.small, &candidates.choices);
         let reference = &candidates.choices[least];
         let limits = self.limits(reference, budget);
         let block = candidates.graph.block;
@@ -497,12 +543,13 @@ impl Scheduler<'_> {
             estimate: estimate(&candidates.graph, order.iter().copied(), self.sharing),
             order,
             windowed: variant.window.is_some(),
+            lean: mode == Mode::ReduceReg,
         };
         candidates.choices.push(choice);
     }
 
     /// Whether the best order so far is far from what dependences and issue slots allow.
-    fn does_badly(&self, candidates: &Candidates) -> bool {
+    pub(super) fn does_badly(&self, candidates: &Candidates) -> bool {
         let issued = strategies::issued(&candidates.graph) as u32;
         let bound = candidates.timeline.length.max(issued);
         let cycles = candidates
@@ -606,7 +653,7 @@ impl Scheduler<'_> {
         let func = self.func;
         let had = &candidates.choices[0];
         let hard = self.hard_in(candidates.graph.block);
-        let mut chosen = cheapest(self.files, &candidates.choices, budget.min(hard));
+        let mut chosen = cheapest(&candidates.small, &candidates.choices, budget.min(hard));
         if chosen.registers() > hard {
             // Alignment may need what is left.
             chosen = had;

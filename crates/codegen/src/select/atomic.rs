@@ -112,10 +112,21 @@ pub(super) fn atom(s: &mut Selector<'_>) -> Done {
     s.fence_before()?;
     match space {
         Space::Shared => shared(s, reduce, false)?,
+        Space::Global | Space::Generic if is_reduction(s, reduce) => {
+            far_reduction(s, space, reduce, 3)?;
+        }
         Space::Global | Space::Generic => far(s, space, reduce)?,
         _ => return Err(s.unsupported()),
     }
     s.fence_after()
+}
+
+/// Whether an update is a reduction, because nobody reads what was there before. Who acquires waits for the answer.
+fn is_reduction(s: &Selector<'_>, reduce: Reduce) -> bool {
+    let order = s.func.modifier::<Order>(s.at);
+    s.word_result(0) == rz()
+        && !matches!(reduce, Reduce::Exch | Reduce::Cas | Reduce::Cast)
+        && matches!(order, Some(Order::Relaxed | Order::Release))
 }
 
 fn far(s: &mut Selector<'_>, space: Space, reduce: Reduce) -> Done {
@@ -256,6 +267,10 @@ fn shared(s: &mut Selector<'_>, reduce: Reduce, reduction: bool) -> Done {
         s.emit_guarded(Op::ATOMS_POPC_INC, &mods, sources![rz(), address])?;
         return Ok(());
     }
+    let value = match result == rz() {
+        true => s.for_all_lanes(reduce, size)?.unwrap_or(value),
+        false => value,
+    };
     let mods = [(name::FN, function_name(s, reduce)?), (name::SIZE, size)];
     s.emit_guarded(Op::ATOMS, &mods, sources![result, address, value])?;
     Ok(())
@@ -272,12 +287,21 @@ pub(super) fn red(s: &mut Selector<'_>) -> Done {
         Space::Global | Space::Generic => {}
         _ => return Err(s.unsupported()),
     }
+    far_reduction(s, space, reduce, 2)
+}
+
+/// An update of global or generic memory that says nothing of what was there; `policy` is where the cache policy stands.
+fn far_reduction(s: &mut Selector<'_>, space: Space, reduce: Reduce, policy: usize) -> Done {
     let kind = kind(s)?;
     let order = order_name(s);
     let place = s.place(0)?;
-    let policy = s.operand(2);
+    let policy = s.operand(policy);
     let address = s.far_address(place, policy, true)?;
-    let value = s.combined(1);
+    let value = match kind {
+        Kind::Integer(size) => s.for_all_lanes(reduce, size)?,
+        Kind::Float(_) => None,
+    };
+    let value = value.unwrap_or_else(|| s.combined(1));
     let name = function_name(s, reduce)?;
     match (kind, space) {
         (Kind::Integer(value::_128), _) => return Err(s.unsupported()),

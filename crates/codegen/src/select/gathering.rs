@@ -4,7 +4,7 @@
 //! they may not be, WARPSYNC.ALL brings them together first. They may be apart
 //!
 //! - in blocks that only some of the lanes run (`convergence::blocks_apart`), until an operation in the same block has brought
-//!   them together;
+//!   them together, or, where mbarriers are waited for, one before it ([`Divergence::is_whole`]);
 //! - behind a branch at which lanes part that do something before they end: nobody waits for those at a BSYNC, but they are part of the thread
 //!   block until they end;
 //! - behind YIELD, which lets lanes go on that wait at BSYNC for those that yield, behind a call, as the function called may
@@ -19,7 +19,7 @@
 
 use crate::phases::is_slow_path;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::analysis::{FlowGraph, LaneNeeds, PartialWarpCauses, PartialWarps};
+use orias_ori::analysis::{Divergence, FlowGraph, LaneNeeds, PartialWarpCauses, PartialWarps};
 use orias_ori::{AbstractOp, Block, Function, Inst, Operand};
 
 /// What is known of operations on lanes.
@@ -28,6 +28,8 @@ pub(super) struct Gathering {
     pub together: EntitySet<Inst>,
     /// The operations that lanes come to while others may be elsewhere, at an operation of the same kind perhaps.
     pub apart: EntitySet<Inst>,
+    /// The reductions that lanes come to in one part, as far as they come there at all.
+    pub unparted: EntitySet<Inst>,
 }
 
 /// How lanes come to the operations of a function; see the module.
@@ -37,21 +39,27 @@ pub(super) fn find(
     apart: &[bool],
     left: &[bool],
     yielding: &SecondaryMap<Block, bool>,
+    divergence: &Divergence,
 ) -> Gathering {
     let causes = PartialWarpCauses {
         at_start: &|block| yielding[block],
         at_end: &|block| left[block.as_u32() as usize],
         behind: &|inst| may_yield(func, inst),
-        apart: &|block| apart[block.as_u32() as usize],
+        apart: &|block| apart[block.as_u32() as usize] && !divergence.is_whole(block),
     };
     let parts = PartialWarps::new(func, graph, &causes);
     let mut found = Gathering {
         together: EntitySet::new(),
         apart: EntitySet::new(),
+        unparted: EntitySet::new(),
     };
     for block in func.blocks() {
         parts.walk(func, &causes, block, |inst, needs, arrival| {
             if needs == LaneNeeds::Nothing {
+                let updates = [AbstractOp::Red, AbstractOp::Atom].map(Some);
+                if !arrival.in_parts && updates.contains(&func.opcode(inst).as_abstract()) {
+                    found.unparted.insert(inst);
+                }
                 return;
             }
             if arrival.apart {

@@ -9,7 +9,7 @@
 //! | `mbarrier.arrive_drop` | the same with `.OPTOUT` |
 //! | `.noComplete` with a result | `.TMASK.ART0`: the lanes that arrive together and the state before the first; each adds those before it |
 //! | `mbarrier.test_wait` | `SYNCS.PHASECHK.TRANS64`, the phase in the highest bit |
-//! | `mbarrier.try_wait` | `SYNCS.PHASECHK.TRANS64.TRYWAIT`; with a time limit also a sleep and another look |
+//! | `mbarrier.try_wait` | `SYNCS.PHASECHK.TRANS64.TRYWAIT`; with a time limit also a sleep and another look, for whom it is not over at the first |
 //! | `cp.async.mbarrier.arrive` | `ARRIVES.LDGSTSBAR.64.ARVCNT`, or one transaction announced and `.TRANSCNT` |
 //! | `st.async`, `red.async` | `STAS`, `REDAS`: both addresses in one pair |
 //! | `barrier.cluster` | `UCGABAR_ARV`, `UCGABAR_WAIT`; without clusters nothing and `BAR.SYNC` |
@@ -31,7 +31,7 @@ use orias_ori::operation::{
     Arrive, Order, Proxy, Reduce, Scalar, Scope, Space, Step, Vector, Wait,
 };
 use orias_ori::{
-    AbstractOp, Address, Function, FunctionKind, Guard, Inst, Operand, Reg, Type, Value,
+    AbstractOp, Address, Function, FunctionKind, Guard, Inst, Operand, Reg, SourceMods, Type, Value,
 };
 use orias_sass::Op;
 use orias_sass::modifier_names as name;
@@ -371,10 +371,14 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
             s.emit_guarded(Op::SYNCS_PHASECHK, &[(name::TRY, tries)], operands)?;
         }
         limit => {
-            // A phase that was over at the first look counts, whatever the second says.
-            let [first, second] = [(); 2].map(|()| s.temporary(Type::P));
+            let guard = s.guard;
+            // Who sees the phase over at the first look neither sleeps nor looks again; nor do lanes that the guard leaves out.
+            let first = s.temporary(Type::P);
+            if let Some(outside) = outside(s, guard)? {
+                s.keep(first, outside);
+            }
             let operands = sources![first, address, phase];
-            s.emit(Op::SYNCS_PHASECHK, &[(name::TRY, tries)], operands)?;
+            s.emit_with(Op::SYNCS_PHASECHK, &[(name::TRY, tries)], operands, guard)?;
             let time = s.word_of(limit);
             let time = match time.is_zero() {
                 true => Operand::imm(0).into(),
@@ -388,12 +392,21 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
                 unless,
             )?;
             let again = s.mbarrier_address(place)?;
+            let second = match over.as_value() {
+                Some(over) if guard.is_always() => over,
+                _ => s.temporary(Type::P),
+            };
+            s.keep(second, first);
             let operands = sources![second, again, phase];
-            s.emit(Op::SYNCS_PHASECHK, &[], operands)?;
-            let either = Operand::imm(0xf0 | 0xcc);
-            let none = Operand::imm(0);
-            let operands = sources![over, pt(), first, second, pt(), either, none];
-            s.emit(Op::PLOP3, &[], operands)?;
+            s.emit_with(Op::SYNCS_PHASECHK, &[], operands, unless)?;
+            if let (Some(over), Some(chosen)) = (over.as_value(), guard_operand(guard)) {
+                // The new one where the guard holds, else the kept one.
+                let table = Operand::imm(0xf0 & 0xaa | 0xcc & !0xaa & 0xff);
+                let kept = s.kept.iter().find(|(result, _)| *result == over);
+                let kept = kept.map_or(second, |&(_, kept)| kept);
+                let operands = sources![over, pt(), second, kept, chosen, table, Operand::imm(0)];
+                s.emit(Op::PLOP3, &[], operands)?;
+            }
         }
     }
     if memory_order::fences(order, scope).drops_cache
@@ -403,6 +416,27 @@ pub(super) fn wait(s: &mut Selector<'_>) -> Done {
         s.emit_with(Op::CCTL_IVALL, &mods, sources![], Guard::when(over))?;
     }
     Ok(())
+}
+
+/// The predicate of `guard` as an operand, if it has one.
+fn guard_operand(guard: Guard) -> Option<Operand> {
+    let mods = match guard.is_negated() {
+        true => SourceMods::NOT,
+        false => SourceMods::NONE,
+    };
+    guard.reg().map(|reg| Operand::Reg { reg, mods })
+}
+
+/// Where `guard` does not hold, as a predicate; nothing if it always does.
+fn outside(s: &mut Selector<'_>, guard: Guard) -> Result<Option<Value>, PhaseError> {
+    let Some(inside) = guard_operand(guard) else {
+        return Ok(None);
+    };
+    let outside = s.temporary(Type::P);
+    let not = Operand::imm(0x0f);
+    let operands = sources![outside, pt(), inside, pt(), pt(), not, Operand::imm(0)];
+    s.emit(Op::PLOP3, &[], operands)?;
+    Ok(Some(outside))
 }
 
 /// `mbarrier.pending_count`

@@ -27,6 +27,7 @@
 //! Cost: linear in the number of operands.
 
 mod address;
+mod aggregation;
 mod arithmetic;
 mod atomic;
 mod barrier;
@@ -62,10 +63,12 @@ mod warp;
 mod warpgroup;
 mod wide;
 
+use self::aggregation::Aggregated;
 use self::scattered::ScatteredBarriers;
 use crate::convergence::{
     blocks_apart, blocks_apart_or_behind, blocks_left_by_lanes_that_end, ending_blocks,
 };
+use crate::knobs::registry as knobs;
 use crate::pipeline::{Context, PhaseError};
 use crate::reachability::remove_unreachable;
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -193,9 +196,20 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let dominators = DominatorTree::new(&graph, &walk);
     let elsewhere = blocks_apart_or_behind(&graph, &apart, &left);
     let yielding = waits::find(func, &graph, &nest, &dominators, &divergence, &elsewhere);
-    let gathering = gathering::find(func, &graph, &apart, &left, &yielding);
+    let gathering = gathering::find(func, &graph, &apart, &left, &yielding, &divergence);
     let view_fences = mbarrier::need_view_fences(func, &graph);
     let shared_logic = logic_trees::find(func, &chains);
+    let aggregated = match context.opt_level >= 2 && context.knobs.bool(&knobs::AGGREGATE_UPDATES) {
+        true => aggregation::find(
+            func,
+            &graph,
+            &nest,
+            &dominators,
+            &divergence,
+            &gathering.unparted,
+        ),
+        false => Aggregated::default(),
+    };
     let order: Vec<Block> = walk.postorder().to_vec();
     // From here on the builder checks machine instructions; the abstract ones that are left go away one by one.
     func.level = Level::Machine;
@@ -213,6 +227,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     selector.scattered = ScatteredBarriers::of(selector.func, &gathering.apart);
     selector.together = gathering.together;
     selector.view_fences = view_fences;
+    selector.aggregated = aggregated;
     for block in order {
         select_block(&mut selector, block)?;
         if yielding[block] {

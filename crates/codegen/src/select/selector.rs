@@ -1,5 +1,6 @@
 //! What all families share: the state of a selection, what it knows of values, and uniform values made once.
 
+use super::aggregation::Aggregated;
 use super::scattered::ScatteredBarriers;
 use super::source::Source;
 use crate::pipeline::PhaseError;
@@ -51,6 +52,8 @@ pub(super) enum Shared {
     Descriptor,
     /// Where the shared memory of this thread block starts.
     BlockBase,
+    /// The upper word of generic addresses in shared memory.
+    SharedWindow,
     /// A cache policy with this upper word; the lower one is zero.
     Policy(u32),
 }
@@ -89,6 +92,8 @@ pub(super) struct Selector<'f> {
     pub(super) together: EntitySet<Inst>,
     /// The mbarriers that are set up behind a fence.
     pub(super) view_fences: EntitySet<Inst>,
+    /// The updates that lanes make together.
+    pub(super) aggregated: Aggregated,
     /// Barriers that lanes may come to from several places.
     pub(super) scattered: ScatteredBarriers,
     /// The block in which a group of warp-group products ends next, going upwards.
@@ -132,6 +137,7 @@ impl<'f> Selector<'f> {
             shared_logic: EntitySet::new(),
             together: EntitySet::new(),
             view_fences: EntitySet::new(),
+            aggregated: Aggregated::default(),
             scattered: ScatteredBarriers::default(),
             group_ends: None,
             plain_groups: true,
@@ -487,6 +493,7 @@ impl<'f> Selector<'f> {
         let ty = match kind {
             Shared::Descriptor | Shared::Policy(_) => Type::tuple(Class::UR, 2),
             Shared::BlockBase => Type::tuple(Class::UR, 1),
+            Shared::SharedWindow => Type::tuple(Class::R, 1),
         };
         let value = self.func.create_value(ty.unwrap_or(Type::R));
         self.shared.push((kind, block, value));
@@ -536,6 +543,10 @@ impl<'f> Selector<'f> {
                         .func
                         .create_abstract(AbstractOp::Collect, mods, 1, &operands);
                     self.insert(inst);
+                }
+                Shared::SharedWindow => {
+                    let from = Operand::Special(orias_sass::special::SWINHI);
+                    self.emit(Op::S2R, &[], &[value.into(), from.into()])?;
                 }
                 Shared::BlockBase => {
                     let rank = self.func.create_value(Type::single(Class::UR));

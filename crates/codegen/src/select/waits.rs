@@ -51,8 +51,9 @@ pub(super) fn find(
     }
     let retrying = retries::find(func, graph, nest, dominators);
     for each in nest.loops() {
-        let header = nest.header(each).as_u32() as usize;
-        let elsewhere = divergence.is_divergent_loop(each) || apart[header];
+        let header = nest.header(each);
+        let others = apart[header.as_u32() as usize] && !divergence.is_whole(header);
+        let elsewhere = divergence.is_divergent_loop(each) || others;
         if !elsewhere || retrying.contains(each) {
             continue;
         }

@@ -9,7 +9,7 @@
 //! **Where divergence comes from.** From operations whose results differ between lanes ([`super::uniformity`]); from parameters of
 //! device functions; through operands, guards, kept values and arguments; into parameters of blocks that lanes enter along different edges
 //! ([joins](Divergence::is_join)), unless all edges bring the same value; and out of loops that lanes leave in different iterations: a value may be uniform in the loop and
-//! differ outside, as each lane has it from another iteration; and from loads where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
+//! differ outside, as each lane has it from another iteration; and from loads and looks at mbarriers where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
 //! diverge only as a block parameter, through another such register, or by leaving a loop.
 //!
 //! Lanes are assumed to come together again at each branch's [reconvergence point](Divergence::reconvergence_point) and not before. Whoever places convergence
@@ -26,15 +26,16 @@
 
 use super::csr::Csr;
 use super::def_use::{DefUse, Place, Use};
+use super::dominance::DominatorTree;
 use super::flow::{FlowGraph, NONE};
 use super::loops::{Loop, LoopNest};
-use super::meeting::{PartialWarpCauses, PartialWarps, sees_other_threads};
+use super::meeting::{LaneNeeds, PartialWarpCauses, PartialWarps, sees_other_threads};
 use super::order::DepthFirst;
 use super::split::{Consequence, Split};
 use super::uniformity::{Spread, loads_what_may_change, spread};
 use crate::{AbstractOp, Block, Edge, Function, FunctionKind, Inst, Level, Value, ValueDef};
-use cranelift_entity::EntityRef;
 use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntityRef, EntitySet};
 
 /// The answer for one function; see the module.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct Divergence {
     branches: Vec<bool>,
     joins: Vec<bool>,
     partial: Vec<bool>,
+    /// By block: whether the whole warp is there; empty if that is only said by what is not partial.
+    whole: Vec<bool>,
     points: Vec<PackedOption<Block>>,
     loops: Vec<bool>,
     /// By loop: the innermost divergent loop that is it or around it.
@@ -64,6 +67,79 @@ impl Divergence {
         nest: &LoopNest,
         chains: &DefUse,
     ) -> Self {
+        let waits: Vec<(Block, Inst)> = (walk.preorder().iter())
+            .filter(|&&block| nest.innermost(block).is_some())
+            .flat_map(|&block| function.block_insts(block).map(move |inst| (block, inst)))
+            .filter(|&(_, inst)| waits_for_phase(function, inst))
+            .collect();
+        // Whole warps that wait for one phase of one barrier go on together. Which do is not known before: all, until one is found that does not.
+        let mut parting = EntitySet::new();
+        loop {
+            let mut found = Self::of_waits(function, graph, walk, nest, chains, &parting);
+            if waits.is_empty() {
+                return found;
+            }
+            found.whole = found.whole_blocks(function, graph, walk);
+            let mut more = false;
+            for &(block, wait) in &waits {
+                let differs = |over: Value| !found.is_uniform(over);
+                if !found.is_whole(block) || function.value_defs(wait).any(differs) {
+                    more |= parting.insert(wait);
+                }
+            }
+            if !more {
+                return found;
+            }
+        }
+    }
+
+    /// By block: whether all lanes of the warp are there that have not ended. Besides blocks that are not partial, those are behind an
+    /// operation that brings the warp together, as far as no lanes part.
+    fn whole_blocks(&self, function: &Function, graph: &FlowGraph, walk: &DepthFirst) -> Vec<bool> {
+        let gathers = |inst: Inst| {
+            let op = function.opcode(inst).as_abstract();
+            let asks = matches!(op, Some(AbstractOp::SetMaxNReg | AbstractOp::RegistersTake));
+            function.inst(inst).guard().is_always()
+                && (asks || LaneNeeds::of(function, inst) == LaneNeeds::AllLanes)
+        };
+        let gathered: Vec<bool> = (0..graph.block_count())
+            .map(|number| function.block_insts(Block::new(number)).any(gathers))
+            .collect();
+        let dominators = DominatorTree::new(graph, walk);
+        let mut whole = vec![true; graph.block_count()];
+        loop {
+            let mut changed = false;
+            for block in walk.reverse_postorder() {
+                let at_end = |from: Block| gathered[from.index()] || whole[from.index()];
+                let stays = |&from: &Block| {
+                    !walk.is_reachable(from) || at_end(from) && !self.is_divergent_branch(from)
+                };
+                let meets =
+                    |above: Block| at_end(above) && self.reconvergence_point(above) == Some(block);
+                let now = !self.is_partial(block)
+                    || block != graph.entry()
+                        && (graph.preds(block).iter().all(stays)
+                            || dominators.immediate_dominator(block).is_some_and(meets));
+                if whole[block.index()] && !now {
+                    whole[block.index()] = false;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return whole;
+            }
+        }
+    }
+
+    /// The same, if lanes go on in parts behind those loops' waits for a barrier's phase that are `parting`.
+    fn of_waits(
+        function: &Function,
+        graph: &FlowGraph,
+        walk: &DepthFirst,
+        nest: &LoopNest,
+        chains: &DefUse,
+        parting: &EntitySet<Inst>,
+    ) -> Self {
         let mut finder = Finder::new(function, graph, walk, nest, chains);
         if function.kind == FunctionKind::Device {
             finder.split.enter_partial(walk);
@@ -72,7 +148,7 @@ impl Divergence {
             }
         }
         if function.level == Level::Abstract {
-            finder.find_all_sources(walk);
+            finder.find_all_sources(walk, parting);
         } else {
             // Machine loads are divergent anyway.
             for &block in walk.preorder() {
@@ -119,6 +195,15 @@ impl Divergence {
     /// Whether `block` may run with only part of the warp.
     pub fn is_partial(&self, block: Block) -> bool {
         self.partial[block.index()]
+    }
+
+    /// Whether the whole warp comes to `block`, but for lanes that have ended: of functions that wait at mbarriers in loops, also behind operations that
+    /// bring it together.
+    pub fn is_whole(&self, block: Block) -> bool {
+        match self.whole.get(block.index()) {
+            Some(&whole) => whole,
+            None => !self.is_partial(block),
+        }
     }
 
     /// Whether lanes may leave `each` in different iterations.
@@ -196,14 +281,21 @@ impl<'a> Finder<'a> {
     }
 
     /// Marks what differs between lanes by itself in all of an abstract function, whose loops may wait for other threads.
-    fn find_all_sources(&mut self, walk: &DepthFirst) {
-        let (function, nest) = (self.function, self.nest);
+    fn find_all_sources(&mut self, walk: &DepthFirst, parting: &EntitySet<Inst>) {
+        let (function, nest, chains) = (self.function, self.nest, self.chains);
         let waits = |inst: Inst| {
             let in_loop = || {
                 let block = function.layout.inst_block(inst);
                 block.is_some_and(|block| nest.innermost(block).is_some())
             };
+            if waits_for_phase(function, inst) {
+                return parting.contains(inst);
+            }
             let op = function.opcode(inst).as_abstract();
+            let unread = |value| chains.uses(value).is_empty();
+            if op == Some(AbstractOp::MbarrierArrive) && function.value_defs(inst).all(unread) {
+                return false;
+            }
             matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
                 || sees_other_threads(function, inst) && in_loop()
         };
@@ -225,7 +317,8 @@ impl<'a> Finder<'a> {
     /// come to it `in_parts`, each part loads what memory holds when it comes.
     fn find_sources(&mut self, inst: Inst, in_parts: bool) {
         let function = self.function;
-        let changes = in_parts && loads_what_may_change(function, inst);
+        let changes =
+            in_parts && (loads_what_may_change(function, inst) || waits_for_phase(function, inst));
         function.for_each_def(inst, |reg| {
             if let Some(value) = reg.value() {
                 let per_warp = function.value_type(value).class().is_uniform();
@@ -386,6 +479,7 @@ impl<'a> Finder<'a> {
         Divergence {
             joins: blocks().map(|block| self.split.is_join(block)).collect(),
             partial: blocks().map(|block| self.split.is_partial(block)).collect(),
+            whole: Vec::new(),
             points: blocks()
                 .map(|block| match self.graph.succs(block).len() {
                     0 | 1 => None.into(),
@@ -400,6 +494,11 @@ impl<'a> Finder<'a> {
             home: self.home,
         }
     }
+}
+
+/// Whether `inst` looks whether a phase of an mbarrier is over.
+fn waits_for_phase(function: &Function, inst: Inst) -> bool {
+    function.opcode(inst).as_abstract() == Some(AbstractOp::MbarrierWait)
 }
 
 /// The place of `value` among the operands of the instruction that defines it.

@@ -295,7 +295,10 @@ impl Iterations {
             sides,
         } = comparison(func, condition).ok_or(Refusal::NoComparison)?;
         let holds = (staying == 0) != condition.mods().contains(SourceMods::NOT);
-        let (stay, sign) = stay(compare, holds).ok_or(Refusal::NoComparison)?;
+        let (stay, sign) = stay(compare, holds).ok_or(match compare {
+            Compare::Eq | Compare::Ne => Refusal::StaysWhileEqual,
+            _ => Refusal::NoComparison,
+        })?;
         let signed = sign.unwrap_or(matches!(scalar, Scalar::S32 | Scalar::S64));
         let header = nest.header(of);
         let outside = |operand: Operand| match operand {
@@ -345,11 +348,7 @@ impl Iterations {
                 bound,
             });
         }
-        match compare {
-            Compare::Eq if holds => Err(Refusal::StaysWhileEqual),
-            Compare::Ne if !holds => Err(Refusal::StaysWhileEqual),
-            _ => Err(refusal),
-        }
+        Err(refusal)
     }
 
     /// How often the exit is passed by before it is taken, if the variable starts with `start` and the bound is known. Nothing if a value would wrap first, or if
@@ -458,6 +457,91 @@ mod tests {
             assert_eq!(refusal.number(), *number);
         }
         assert_eq!(Refusal::NoInductionVariable.number(), 13);
+    }
+
+    /// How often a loop goes round, by going round: nothing if it does not end within 64 times.
+    fn went_round(exit: &Iterations, start: i64, bound: i64) -> Option<u64> {
+        let narrow = |bits: i64| match (exit.bits, exit.signed) {
+            (32, true) => i128::from(bits as i32),
+            (32, false) => i128::from(bits as u32),
+            (_, true) => i128::from(bits),
+            (_, false) => i128::from(bits as u64),
+        };
+        let bound = narrow(bound);
+        (0..64).find(|&round| {
+            let value = narrow(start + exit.ahead + exit.step * round as i64);
+            !match exit.stay {
+                Stay::Less => value < bound,
+                Stay::AtMost => value <= bound,
+                Stay::Greater => value > bound,
+                Stay::AtLeast => value >= bound,
+                Stay::NotEqual => value != bound,
+            }
+        })
+    }
+
+    #[test]
+    fn counts_are_those_of_the_loop_that_goes_round() {
+        let mut exit = Iterations {
+            block: Block::from_u32(0),
+            staying: 0,
+            variable: Value::from_u32(0),
+            step: 0,
+            ahead: 0,
+            stay: Stay::Less,
+            signed: false,
+            bits: 32,
+            bound: Operand::None,
+        };
+        let steps = |stay| match stay {
+            Stay::Less | Stay::AtMost => [1, 2, 3],
+            Stay::Greater | Stay::AtLeast => [-1, -2, -3],
+            Stay::NotEqual => [1, -1, 2],
+        };
+        // Small numbers of either sign, and some that differ in their upper words only.
+        let numbers: Vec<i64> = (-5..6).chain([5 + (3 << 32), 7 + (3 << 32)]).collect();
+        let mut counted = 0;
+        for stay in [
+            Stay::Less,
+            Stay::AtMost,
+            Stay::Greater,
+            Stay::AtLeast,
+            Stay::NotEqual,
+        ] {
+            for (signed, bits, ahead) in
+                [(true, 32, 0), (false, 32, 1), (true, 64, 1), (false, 64, 0)]
+            {
+                for (step, &start, &bound) in steps(stay).into_iter().flat_map(|step| {
+                    let pairs = numbers
+                        .iter()
+                        .flat_map(|a| numbers.iter().map(move |b| (a, b)));
+                    pairs.map(move |(start, bound)| (step, start, bound))
+                }) {
+                    (exit.step, exit.ahead, exit.stay, exit.signed, exit.bits) =
+                        (step, ahead, stay, signed, bits);
+                    exit.bound = Operand::imm(bound as u64);
+                    match (exit.count(Some(start)), went_round(&exit, start, bound)) {
+                        (Ok(count), Some(rounds)) => {
+                            assert_eq!(count, rounds, "{exit:?} from {start}");
+                            counted += 1;
+                        }
+                        (Ok(count), None) => assert!(count >= 64, "{exit:?} from {start}: {count}"),
+                        // A value wraps on the way.
+                        (Err(why), _) => {
+                            let known = matches!(
+                                why,
+                                Refusal::Wraps | Refusal::PassesBy | Refusal::TooMany
+                            );
+                            assert!(
+                                known && (!signed || stay == Stay::NotEqual),
+                                "{exit:?} from {start}: {why}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+        assert!(counted > 4000, "{counted}");
     }
 
     #[test]

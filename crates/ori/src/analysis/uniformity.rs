@@ -59,7 +59,8 @@ const EXCEPTIONS: &[(AbstractOp, Rule)] = &[
     (AbstractOp::MultimemLd, LANES),
     (AbstractOp::MultimemLdWide, LANES),
     (AbstractOp::MbarrierArrive, LANES),
-    (AbstractOp::MbarrierWait, LANES),
+    // One look for all lanes that come, if they look at the same phase of the same barrier.
+    (AbstractOp::MbarrierWait, ALL),
     // One answer for all threads of the barrier; sources are number, count, predicate.
     (AbstractOp::BarRed, Rule::Always(Spread::Sources(0b011))),
     (AbstractOp::BarRedPopc, Rule::Always(Spread::Sources(0b011))),

@@ -117,7 +117,7 @@ fn follows_sleep(before: &[Option<Instruction>]) -> bool {
     last.is_some_and(|last| last.modifier(name::WAKE) == Some(value::SYNCS))
 }
 
-/// Whether the phase was told as a parity: the last instruction before that writes its register shifts, or moves a number.
+/// Whether the phase was told as a parity: the last instruction before that writes its register shifts to the highest bit, or moves a number.
 fn has_parity(instruction: &Instruction, before: &[Option<Instruction>]) -> bool {
     let Some(Operand::Register(phase)) = instruction.operand(slot::B) else {
         return false;
@@ -137,6 +137,20 @@ fn has_parity(instruction: &Instruction, before: &[Option<Instruction>]) -> bool
         match writer.op() {
             Op::SHF => matches!(writer.operand(slot::B), Some(Operand::Immediate(31))),
             Op::MOV => writer.operand(slot::B).is_some_and(immediate),
+            // The multiplier's forms of both.
+            Op::IMAD => {
+                let none = |name| match writer.operand(name) {
+                    Some(Operand::Register(it)) => it.register.is_constant(),
+                    _ => false,
+                };
+                match writer.operand(slot::B) {
+                    _ if none(slot::A) || none(slot::B) => {
+                        writer.operand(slot::C).is_some_and(immediate)
+                    }
+                    Some(Operand::Immediate(factor)) => *factor as u32 == 1 << 31 && none(slot::C),
+                    _ => false,
+                }
+            }
             _ => false,
         }
     })

@@ -228,8 +228,9 @@ impl Checker<'_, '_> {
         let external = function.linkage == Linkage::Extern;
         let linked = self.options.mode == Mode::Object && external;
         let launched_elsewhere = function.entry && external;
-        let needed = used.contains(&function.name) && !linked && !launched_elsewhere;
-        let refusal = intrinsics::refusal(name);
+        let called = used.contains(&function.name);
+        let needed = called && !linked && !launched_elsewhere;
+        let refusal = called.then(|| intrinsics::refusal(name)).flatten();
         let missing = needed && !driver_provides(name);
         if !(defined || alias) && (missing || refusal.is_some()) {
             let unresolved = || format!("Unresolved extern function '{name}'");

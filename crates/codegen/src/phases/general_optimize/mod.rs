@@ -1,14 +1,15 @@
 //! GeneralOptimize (29): dead code, copy propagation and control-flow simplification, the clean-up that every phase before selection may rely on.
 //!
-//! Five rewrites, none of which changes what a program does, are repeated until none of them finds anything:
+//! Six rewrites, none of which changes what a program does, are repeated until none of them finds anything:
 //!
 //! 1. *Branches* whose condition is known, or whose targets are all the same, become jumps ([`branches`]).
 //! 2. *Blocks* that cannot be reached are taken out ([`reachability`]).
 //! 3. *Values* that are another value under another name (copies, choices between equals, tuples taken apart and put together
 //!    again, block parameters that get the same argument from everywhere) are replaced by that value ([`values`]).
-//! 4. *Instructions* without an effect whose results nobody needs are removed, and so are block parameters that nobody
+//! 4. *Accumulators* of warp-group products that start from zero may be anything ([`accumulators`]).
+//! 5. *Instructions* without an effect whose results nobody needs are removed, and so are block parameters that nobody
 //!    needs, in loops too: what only keeps itself alive is dead ([`dead_code`]).
-//! 5. *Straight-line code* that stands in several blocks comes into one ([`blocks`]).
+//! 6. *Straight-line code* that stands in several blocks comes into one ([`blocks`]).
 //!
 //! It does not compute constants, look for equal expressions or move anything. Instructions that depend on
 //! which lanes run together stay, needed or not.
@@ -19,6 +20,7 @@
 //!
 //! The knob GeneralOptimizeKeep names instructions and blocks to leave alone.
 
+mod accumulators;
 pub(super) mod blocks;
 mod branches;
 mod dead_code;
@@ -45,6 +47,7 @@ pub fn optimize_general(function: &mut Function, context: &Context<'_>) -> Resul
             changed |= remove_unreachable(function, |function, block| keep.block(function, block));
         }
         changed |= values::unify(function, &keep);
+        changed |= accumulators::forget(function, &keep);
         if round > 0 && !changed {
             break;
         }

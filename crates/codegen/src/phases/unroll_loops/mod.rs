@@ -18,6 +18,7 @@
 //! Cost: linear in the function and the copies made, which [`plan`] limits.
 
 mod apply;
+mod copies;
 mod plan;
 
 use super::common_subexpressions::eliminate_common_subexpressions;

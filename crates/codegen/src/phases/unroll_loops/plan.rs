@@ -1,13 +1,14 @@
 //! Which loops are unrolled, and how often.
 //!
 //! **What it costs** is code: an iteration takes about as many instructions as it has operations that are not free. All iterations of a loop become copies if they take at most
-//! [`knobs::UNROLL_FULL`](crate::knobs::registry::UNROLL_FULL) instructions; a row of copies that is a loop takes at most [`UNROLL_SIZE`].
+//! [`knobs::UNROLL_FULL`](crate::knobs::registry::UNROLL_FULL) instructions, where need be counted without what copies share ([`size_of_copies`]); a row of copies that is a loop takes at most [`UNROLL_SIZE`].
 //!
 //! **What it gains** is what an iteration spends on going round ([`OVERHEAD`]), and the latency of loads: those of several iterations are on their way at
 //! the same time. A factor is worth it while a copy more saves at least one part in [`LEAST_GAIN`] of an iteration; a load counts for what is issued while one
 //! waits for shared memory.
 
 use super::apply::can_test;
+use super::copies::size_of_copies;
 use crate::knobs::registry::{UNROLL_FACTOR, UNROLL_FULL, UNROLL_KNOWN, UNROLL_SIZE};
 use crate::loops::{LoopAnalyses, start};
 use crate::pipeline::Context;
@@ -196,7 +197,7 @@ impl Body {
     }
 }
 
-/// Whether there must be no second copy of `inst`: operations that hand registers to units which go on by themselves, and blocks that are named.
+/// Whether there must be no second copy of `inst`: operations that change what the thread or the warp has from there on, and blocks that are named.
 fn is_singular(func: &Function, inst: Inst) -> bool {
     use AbstractOp as A;
     let named = func
@@ -206,18 +207,7 @@ fn is_singular(func: &Function, inst: Inst) -> bool {
     named
         || matches!(
             func.opcode(inst).as_abstract(),
-            Some(
-                A::Wgmma
-                    | A::WgmmaSparse
-                    | A::WgmmaFence
-                    | A::WgmmaCommit
-                    | A::WgmmaWait
-                    | A::SetMaxNReg
-                    | A::Alloca
-                    | A::StackSave
-                    | A::StackRestore
-                    | A::Switch
-            )
+            Some(A::SetMaxNReg | A::Alloca | A::StackSave | A::StackRestore | A::Switch)
         )
 }
 
@@ -272,8 +262,10 @@ fn way(
             return Err(NotUnrolled::Divergent);
         }
     }
+    let full = most(&UNROLL_FULL);
     if let Some(stays) = stays
-        && (stays + 1).saturating_mul(size) <= most(&UNROLL_FULL)
+        && ((stays + 1).saturating_mul(size) <= full
+            || size_of_copies(func, shape, of, stays + 1, full, instructions).is_some())
     {
         return Ok(Unrolling::Known {
             exit,

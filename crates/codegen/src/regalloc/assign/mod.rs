@@ -46,7 +46,7 @@ use orias_ori::{
 };
 use reservations::Reservations;
 use rustc_hash::FxHashMap;
-pub(super) use scans::{Manner, Scans};
+pub(super) use scans::{Manner, Products, Scans};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 

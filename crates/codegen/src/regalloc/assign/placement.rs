@@ -11,8 +11,9 @@ use super::super::coalesce::{ClassExtent, Place};
 use super::super::file::{
     Units, aligned, below, both, clear_of, contains, either, insert, is_empty,
 };
-use super::{Move, Scan, Stop, Turn};
+use super::{Move, Products, Scan, Stop, Turn};
 use cranelift_entity::EntityRef;
+use orias_machine::Machine;
 use orias_ori::{Class, Type, Value};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -97,23 +98,37 @@ impl Scan<'_> {
     /// Books the registers that products of warp groups work on, the widest tuples first, before anything is placed. Accumulators live around loops; by the time
     /// the scan meets them, no run of registers that long would be free for all of that time.
     ///
-    /// They lie at register `first` or above if there is room: the tensor cores read and write them while other code runs, and code that tools put in between
-    /// uses the registers that a called function may change. ptxas keeps to it however few registers a kernel needs.
-    pub(super) fn book_products(&mut self, products: &[Value], first: u8) {
-        let low = below(u16::from(first));
-        for &value in products {
+    /// The tensor cores read and write them while other code runs, and code that tools put in between uses the registers that a called function may change: ptxas keeps
+    /// products off those however few registers a kernel needs.
+    pub(super) fn book_products(
+        &mut self,
+        values: &[Value],
+        products: Products,
+    ) -> Result<(), Stop> {
+        let low = match products {
+            Products::Above | Products::WidestAbove => {
+                below(Machine::of(self.func.target).abi.first_product.into())
+            }
+            Products::Anywhere => Units::default(),
+        };
+        for &value in values {
+            if self.classes.place(value).is_some() {
+                continue;
+            }
             let wide = self.ty(value).len() >= WIDE;
-            if self.classes.place(value).is_none()
-                && let Some(at) = self.find_above(value, &low).or_else(|| match wide {
-                    true => self.find_for_class(value, &Units::default()),
-                    false => None,
-                })
+            let at = match self.find_above(value, &low) {
+                None if products == Products::Above => return Err(Stop::Full(Class::R)),
+                None if wide => self.find_for_class(value, &Units::default()),
+                found => found,
+            };
+            if let Some(at) = at
                 && wide
             {
                 let shape = self.classes.shape(value);
                 insert(&mut self.wide, at - shape.below, shape.span);
             }
         }
+        Ok(())
     }
 
     /// Books registers for all classes with tuples, the widest first and of equals the one that lives first: what the scan meets later finds no aligned run that is free for all of

@@ -28,6 +28,18 @@ pub(in super::super) enum Manner {
     Lowest,
 }
 
+/// Where products of warp groups have the registers that they work on: what tools call between instructions uses those below
+/// [`orias_machine::abi::Abi::first_product`] while products are under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Products {
+    /// All from that register on.
+    Above,
+    /// As many as there is room for, the widest first.
+    WidestAbove,
+    /// Wherever there is room.
+    Anywhere,
+}
+
 /// All scans of a function: what they have in common is found once.
 pub(in super::super) struct Scans<'a> {
     func: &'a Function,
@@ -62,30 +74,17 @@ impl<'a> Scans<'a> {
         })
     }
 
+    /// Whether the function has products of warp groups.
+    pub(in super::super) fn has_products(&self) -> bool {
+        !self.products.is_empty()
+    }
+
     /// Finds registers for all values. Edges still carry arguments when the changes are made.
-    ///
-    /// Products of warp groups work on registers from [`orias_machine::Abi::first_product`] on, unless there is too little room for that.
     pub(in super::super) fn assign(
         &self,
         budgets: [Budget; 5],
         manner: Manner,
-    ) -> Result<(BlockBoundaries, Edits), Stop> {
-        if !self.products.is_empty() {
-            let first = Machine::of(self.func.target).abi.first_product;
-            match self.scan(budgets, manner, first) {
-                Err(Stop::Full(Class::R)) => {}
-                // Where products lie makes no room in other files.
-                result => return result,
-            }
-        }
-        self.scan(budgets, manner, 0)
-    }
-
-    fn scan(
-        &self,
-        budgets: [Budget; 5],
-        manner: Manner,
-        first_product: u8,
+        products: Products,
     ) -> Result<(BlockBoundaries, Edits), Stop> {
         let func = self.func;
         let Facts {
@@ -159,7 +158,7 @@ impl<'a> Scans<'a> {
             scan.home[token.index()] = Some(register);
         }
         scan.book_low(&for_few);
-        scan.book_products(&self.products, first_product);
+        scan.book_products(&self.products, products)?;
         if manner != Manner::AsMet {
             scan.book_widest_first();
         }

@@ -3,7 +3,7 @@
 //! A spilled parameter is not passed at all: each edge stores its argument into the parameter's place in the frame, and each
 //! use of the parameter loads it from there. On an edge that leaves a block with several ways out, the stores get a block of
 //! their own, because the place may hold what another way still needs. Arguments that are themselves spilled parameters of
-//! the same block are loaded before anything is stored: their places are about to be overwritten.
+//! the same block, for parameters in memory or in registers, are loaded before anything is stored: their places are about to be overwritten.
 
 use super::super::assign::Stop;
 use super::super::edges::before_end;
@@ -193,7 +193,10 @@ fn pass(
     let Some(before) = room_on(func, pred, edge) else {
         return Err(unterminated(pred));
     };
+    let middle = func.edge_target(edge);
     // Parameters of the same block first: this edge overwrites their places.
+    let last = if middle == target { pred } else { middle };
+    load_kept(func, places, before, last, &params, indices)?;
     let mut sources: Vec<Value> = pairs.iter().map(|&(_, arg)| arg).collect();
     for source in &mut sources {
         if params.contains(source) {
@@ -207,7 +210,46 @@ fn pass(
             store_before(func, before, source, SpillLocation::Frame(place), ty)?;
         }
     }
-    Ok((func.edge_target(edge) != target).then_some(before))
+    Ok((middle != target).then_some(before))
+}
+
+/// Loads, before anything is stored, what the end of `block` reads, and passes to those of `params` that stay in registers, where that is itself one of them
+/// and being spilled.
+fn load_kept(
+    func: &mut Function,
+    places: &FxHashMap<Value, u32>,
+    before: Inst,
+    block: Block,
+    params: &[Value],
+    indices: &[usize],
+) -> Result<(), Stop> {
+    let Some(end) = func.terminator(block) else {
+        return Err(unterminated(block));
+    };
+    let &[edge] = func.edges(end) else {
+        return Ok(());
+    };
+    let mut kept: Vec<Value> = Vec::new();
+    func.for_each_own_use(end, |reg| kept.extend(reg.value()));
+    let args = func.edge_args(edge).iter().enumerate();
+    kept.extend(
+        args.filter(|(index, _)| !indices.contains(index))
+            .map(|(_, &arg)| arg),
+    );
+    kept.retain(|value| params.contains(value) && places.contains_key(value));
+    kept.sort_unstable();
+    kept.dedup();
+    for value in kept {
+        let fresh = loaded(func, places, before, value)?;
+        func.map_uses(end, |reg| {
+            if reg == Reg::from(value) {
+                Reg::from(fresh)
+            } else {
+                reg
+            }
+        });
+    }
+    Ok(())
 }
 
 /// `value`, or what its place holds if it is being spilled.

@@ -111,6 +111,7 @@ impl Builder<'_> {
                 size: None,
                 reads: true,
                 writes: true,
+                is_told_by_offset: false,
             };
             self.pending.push((node, anything(Space::Generic)));
             self.pending.push((node, anything(Space::Surface)));
