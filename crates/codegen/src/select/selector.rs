@@ -53,7 +53,7 @@ pub(super) enum Shared {
     /// Where the shared memory of this thread block starts.
     BlockBase,
     /// The upper word of generic addresses in shared memory.
-    SharedWindow,
+    GenericWindow,
     /// A cache policy with this upper word; the lower one is zero.
     Policy(u32),
 }
@@ -493,7 +493,7 @@ impl<'f> Selector<'f> {
         let ty = match kind {
             Shared::Descriptor | Shared::Policy(_) => Type::tuple(Class::UR, 2),
             Shared::BlockBase => Type::tuple(Class::UR, 1),
-            Shared::SharedWindow => Type::tuple(Class::R, 1),
+            Shared::GenericWindow => Type::tuple(Class::R, 1),
         };
         let value = self.func.create_value(ty.unwrap_or(Type::R));
         self.shared.push((kind, block, value));
@@ -544,7 +544,7 @@ impl<'f> Selector<'f> {
                         .create_abstract(AbstractOp::Collect, mods, 1, &operands);
                     self.insert(inst);
                 }
-                Shared::SharedWindow => {
+                Shared::GenericWindow => {
                     let from = Operand::Special(orias_sass::special::SWINHI);
                     self.emit(Op::S2R, &[], &[value.into(), from.into()])?;
                 }

@@ -463,7 +463,7 @@ pub(super) fn to_generic(s: &mut Selector<'_>) -> Done {
         }
         Space::Shared | Space::SharedCluster => {
             let [low, _] = s.words(0);
-            let high = s.shared(Shared::SharedWindow);
+            let high = s.shared(Shared::GenericWindow);
             s.set_pair(0, low, high.into())
         }
         Space::Local | Space::Const | Space::Param => {
