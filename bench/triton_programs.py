@@ -168,7 +168,7 @@ def verdict(answer):
 
 
 def kind(program):
-    return "matrix" if "matrix" in program.tags else "scalar"
+    return "matrix" if program.tags & {"matrix", "large"} else "scalar"
 
 
 def summary(ratios):

@@ -92,7 +92,7 @@ class Data:
         return torch.zeros(*shape, dtype=dtype, device=self.device)
 
 
-def load(families=("elementwise", "reductions", "scans", "integers", "memory", "training", "compiled", "matrix")):
+def load(families=("elementwise", "reductions", "scans", "integers", "memory", "training", "compiled", "matrix", "large")):
     """Imports the modules that define the programs."""
     import importlib
 
@@ -102,10 +102,13 @@ def load(families=("elementwise", "reductions", "scans", "integers", "memory", "
 
 
 def select(text, tags):
-    """The names of the loaded programs that contain one of the words of `text` and have one of `tags`, both lists with commas."""
+    """The names of the loaded programs that contain one of the words of `text` and have one of `tags`, both lists with commas.
+
+    Programs tagged `large` are taken only where `tags` names them.
+    """
     wanted = [word for word in (text or "").split(",") if word]
     return [
         name
         for name, p in PROGRAMS.items()
-        if (not wanted or any(word in name for word in wanted)) and (not tags or p.tags & set(tags.split(",")))
+        if (not wanted or any(word in name for word in wanted)) and (p.tags & set(tags.split(",")) if tags else "large" not in p.tags)
     ]
