@@ -66,12 +66,50 @@ pub fn unpack(args: &[String]) -> Result<(), String> {
     if let Some(extra) = args.first() {
         return Err(format!("takes no argument, got '{extra}'"));
     }
+    unpack_these(&files(&packed(), "xz")?)?;
+    println!("{} modules", modules()?.len());
+    Ok(())
+}
+
+/// The archives of the corpus that are not unpacked, where no other corpus is asked for.
+fn missing() -> Result<Vec<PathBuf>, String> {
+    if std::env::var_os("ORIAS_CORPUS").is_some() || !packed().exists() {
+        return Ok(Vec::new());
+    }
+    let is_missing = |archive: &PathBuf| {
+        let name = archive.file_name().unwrap_or_default().to_string_lossy();
+        let folder = name.split('.').next().unwrap_or_default();
+        !unpacked().join(folder).exists()
+    };
+    Ok(files(&packed(), "xz")?
+        .into_iter()
+        .filter(is_missing)
+        .collect())
+}
+
+/// Unpacks what is not unpacked yet, for a run on the whole corpus.
+pub fn unpack_missing() -> Result<(), String> {
+    unpack_these(&missing()?)
+}
+
+/// Says which archives a run leaves out because they are not unpacked.
+pub fn say_missing() -> Result<(), String> {
+    for archive in missing()? {
+        println!(
+            "left out, as it is not unpacked (`cargo xtask corpus`): {}",
+            archive.display()
+        );
+    }
+    Ok(())
+}
+
+fn unpack_these(archives: &[PathBuf]) -> Result<(), String> {
     let folder = unpacked();
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    for archive in files(&packed(), "xz")? {
+    for archive in archives {
         let status = std::process::Command::new("tar")
             .arg("-xf")
-            .arg(&archive)
+            .arg(archive)
             .arg("-C")
             .arg(&folder)
             .status()
@@ -80,7 +118,6 @@ pub fn unpack(args: &[String]) -> Result<(), String> {
             return Err(format!("tar could not unpack {}", archive.display()));
         }
     }
-    println!("{} modules", modules()?.len());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask conformance [--sample | SUITE [ARGUMENTS]]`: compares the rooms with NVIDIA's public tools.
 //!
-//! Without arguments every suite runs in full; with `--sample` each runs on the part its row names, which takes minutes.
+//! Without arguments every suite runs in full, on archives of the corpus too, which are unpacked if they are not yet; with `--sample` each runs on the part
+//! its row names, which takes minutes.
 //!
 //! A suite is a row of [`SUITES`] and a module of its own. It prints what it measured and fails if anything disagrees that its docs
 //! do not explain.
@@ -38,6 +39,8 @@ mod toolkit;
 pub(crate) mod verify;
 
 pub use corpus::unpack as unpack_corpus;
+
+use std::time::Instant;
 
 /// One suite: its name, what it shows, and the function that runs it with the arguments after its name.
 struct Suite {
@@ -222,22 +225,12 @@ const SUITES: &[Suite] = &[
 /// Runs the named suite, or all of them.
 pub fn run(args: &[String]) -> Result<(), String> {
     let Some((name, rest)) = args.split_first() else {
-        return SUITES.iter().try_for_each(|suite| {
-            println!("== {}: {}", suite.name, suite.about);
-            (suite.run)(&[])
-        });
+        corpus::unpack_missing()?;
+        return every(|_| &[]);
     };
+    corpus::say_missing()?;
     if name == "--sample" {
-        return SUITES.iter().try_for_each(|suite| {
-            let arguments: Vec<String> = suite.sample.iter().map(ToString::to_string).collect();
-            println!(
-                "== {} {}: {}",
-                suite.name,
-                suite.sample.join(" "),
-                suite.about
-            );
-            (suite.run)(&arguments)
-        });
+        return every(|suite| suite.sample);
     }
     match SUITES.iter().find(|suite| suite.name == name) {
         Some(suite) => (suite.run)(rest),
@@ -248,6 +241,26 @@ pub fn run(args: &[String]) -> Result<(), String> {
                 known.join(", ")
             ))
         }
+    }
+}
+
+/// Runs every suite with the arguments it is given, also behind one that fails.
+fn every(arguments: fn(&Suite) -> &'static [&'static str]) -> Result<(), String> {
+    let mut failed = Vec::new();
+    for suite in SUITES {
+        let words = arguments(suite);
+        println!("== {} {}: {}", suite.name, words.join(" "), suite.about);
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let start = Instant::now();
+        if let Err(error) = (suite.run)(&words) {
+            println!("{}: {error}", suite.name);
+            failed.push(suite.name);
+        }
+        println!("-- {} s", start.elapsed().as_secs());
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("red: {}", failed.join(", "))),
     }
 }
 

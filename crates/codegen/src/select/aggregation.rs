@@ -14,13 +14,13 @@
 //! lanes share needs no REDUX where once is as good as often. Under a guard the lanes that it leaves out bring what changes nothing, and nobody of
 //! them is elected. Nothing is asked of lanes that run elsewhere: each group of lanes updates memory for itself.
 //!
-//! Not where lanes may come in parts ([`super::gathering`]): each would be right by itself, but fewer have less to share, and the judge asks for all that
-//! come. Not where one lane comes alone, so far as that is easily seen: behind a comparison of a thread's or lane's number with one that all share,
+//! Not where lanes may come in parts ([`super::gathering`], [`super::arms`]): each would be right by itself, but fewer have less to share, and the judge asks
+//! for all that come. Not where one lane comes alone, so far as that is easily seen: behind a comparison of a thread's or lane's number with one that all share,
 //! or behind `elect`.
 
 use super::selector::{Selector, pt, rz, urz};
 use super::source::Source;
-use super::{WORD, sources};
+use super::{WORD, arms, sources};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntitySet;
 use orias_ori::analysis::{Divergence, DominatorTree, FlowGraph, LoopNest};
@@ -71,7 +71,9 @@ pub(super) fn find(
             {
                 continue;
             }
-            if lanes.come_alone(block, inst) {
+            if lanes.come_alone(block, inst)
+                || arms::lead_to(func, graph, divergence, block, inst)
+            {
                 continue;
             }
             found.updates.insert(inst);

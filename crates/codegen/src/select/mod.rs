@@ -29,6 +29,7 @@
 mod address;
 mod aggregation;
 mod arithmetic;
+mod arms;
 mod atomic;
 mod barrier;
 mod bits;
