@@ -71,8 +71,7 @@ pub(super) fn find(
             {
                 continue;
             }
-            if lanes.come_alone(block, inst)
-                || arms::lead_to(func, graph, divergence, block, inst)
+            if lanes.come_alone(block, inst) || arms::lead_to(func, graph, divergence, block, inst)
             {
                 continue;
             }

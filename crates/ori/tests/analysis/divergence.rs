@@ -53,13 +53,19 @@ fn sources(function: &Function, inst: Inst, mut read: impl FnMut(Reg, Option<usi
     }
 }
 
+fn waits_for_phase(function: &Function, inst: Inst) -> bool {
+    function.opcode(inst).as_abstract() == Some(AbstractOp::MbarrierWait)
+}
+
 /// Whether lanes may come to `at` in parts: whether a way back leads to something that waits for other threads, or to the end of a region that
-/// was opened so, without an operation that gathers the warp. `asked` are the regions that are being asked about.
+/// was opened so, without an operation that gathers the warp. `asked` are the regions that are being asked about; of the waits for a phase those that are
+/// `parting` send lanes on in parts.
 fn comes_in_parts(
     function: &Function,
     graph: &FlowGraph,
     nest: &LoopNest,
     at: Inst,
+    parting: &BTreeSet<Inst>,
     asked: &mut Vec<Inst>,
 ) -> bool {
     let home = function.layout.inst_block(at).unwrap();
@@ -85,9 +91,18 @@ fn comes_in_parts(
                 gathered = true;
                 break;
             }
-            let waits = nest.innermost(block).is_some() && sees_other_threads(function, inst)
-                || matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
-                || LaneNeeds::of(function, inst) == LaneNeeds::SomeLanes { parts: true };
+            let unread = |value| {
+                let mut insts = function.blocks().flat_map(|it| function.block_insts(it));
+                !insts.any(|it| function.value_uses(it).any(|read| read == value))
+            };
+            let sends_on = match op {
+                Some(AbstractOp::MbarrierWait) => parting.contains(&inst),
+                Some(AbstractOp::MbarrierArrive) if function.value_defs(inst).all(unread) => false,
+                Some(AbstractOp::Call | AbstractOp::Nanosleep) => true,
+                _ => nest.innermost(block).is_some() && sees_other_threads(function, inst),
+            };
+            let waits =
+                sends_on || LaneNeeds::of(function, inst) == LaneNeeds::SomeLanes { parts: true };
             if waits && LaneNeeds::of(function, inst) != LaneNeeds::Threads {
                 return true;
             }
@@ -99,7 +114,7 @@ fn comes_in_parts(
             for open in opened.collect::<Vec<_>>() {
                 if !asked.contains(&open) {
                     asked.push(open);
-                    let parts = comes_in_parts(function, graph, nest, open, asked);
+                    let parts = comes_in_parts(function, graph, nest, open, parting, asked);
                     asked.pop();
                     if parts {
                         return true;
@@ -123,6 +138,7 @@ fn slow_divergence(
     graph: &FlowGraph,
     walk: &DepthFirst,
     nest: &LoopNest,
+    parting: &BTreeSet<Inst>,
 ) -> SlowDivergence {
     let mut found = SlowDivergence::default();
     let mut control = Slow::new(graph, walk, nest);
@@ -207,8 +223,9 @@ fn slow_divergence(
                         }
                     };
                     let changes = function.level == Level::Abstract
-                        && loads_what_may_change(function, inst)
-                        && comes_in_parts(function, graph, nest, inst, &mut Vec::new());
+                        && (loads_what_may_change(function, inst)
+                            || waits_for_phase(function, inst))
+                        && comes_in_parts(function, graph, nest, inst, parting, &mut Vec::new());
                     let differs = changes && !once
                         || read
                             .iter()
@@ -276,7 +293,17 @@ fn the_worklist_finds_what_going_over_everything_finds() {
             nest,
             divergence,
         } = analyse(&function);
-        let slow = slow_divergence(&function, &graph, &walk, &nest);
+        let parting: BTreeSet<Inst> = (walk.preorder().iter())
+            .filter(|&&block| nest.innermost(block).is_some())
+            .flat_map(|&block| function.block_insts(block).map(move |inst| (block, inst)))
+            .filter(|&(block, inst)| {
+                let differs = |over: Value| !divergence.is_uniform(over);
+                waits_for_phase(&function, inst)
+                    && (!divergence.is_whole(block) || function.value_defs(inst).any(differs))
+            })
+            .map(|(_, inst)| inst)
+            .collect();
+        let slow = slow_divergence(&function, &graph, &walk, &nest, &parting);
         for value in (0..function.value_count()).map(Value::new) {
             assert_eq!(
                 divergence.is_uniform(value),
