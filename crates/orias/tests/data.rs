@@ -3,6 +3,7 @@
 
 use orias::run::Request;
 use orias::{Options, Source, Target, compile};
+use orias_cubin::attribute::id;
 use orias_cubin::elf::stb;
 use orias_cubin::{Cubin, SymbolPlace};
 
@@ -104,6 +105,17 @@ fn modules_without_code_have_their_symbols() {
     );
     assert_eq!(found(".visible .func f() { ret; }"), "");
     assert_eq!(found(""), "");
+    // NVIDIA's tools take a file whose section of attributes is empty for a broken one.
+    let code = compiled(
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.global .u32 a;",
+        3,
+    );
+    let cubin = Cubin::read(&code).expect("a cubin");
+    let info = cubin.section(".nv.info").expect("the section");
+    let ids: Vec<u8> = (info.attributes().expect("attributes").iter())
+        .map(|attribute| attribute.id)
+        .collect();
+    assert_eq!(ids, [id::MERCURY_ISA_VERSION]);
     // What no module defines is defined here.
     assert_eq!(found(".extern .global .u32 a;"), "a .nv.global");
 }

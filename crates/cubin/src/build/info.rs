@@ -69,7 +69,8 @@ fn takes_several(id: u8) -> bool {
 }
 
 impl Plan<'_> {
-    /// `.nv.info`: registers and frames, last function first; then the stacks of the kernels.
+    /// `.nv.info`: registers and frames, last function first; then the stacks of the kernels. A module without functions has no other place for the
+    /// Mercury version, and NVIDIA's tools take an empty section for a broken file.
     pub(super) fn module_info(&self) -> Vec<Attribute> {
         let about = |id, name: &str, value| Attribute {
             id,
@@ -79,6 +80,10 @@ impl Plan<'_> {
             },
         };
         let mut attributes = Vec::new();
+        if self.module.functions.is_empty() {
+            attributes.extend(self.sampler_modes());
+            attributes.push(self.mercury_version());
+        }
         for (number, function) in self.module.functions.iter().rev().enumerate() {
             let first = number == 0;
             attributes.push(about(id::REGCOUNT, &function.name, function.registers));
@@ -112,6 +117,13 @@ impl Plan<'_> {
             }
         }
         attributes
+    }
+
+    fn mercury_version(&self) -> Attribute {
+        Attribute {
+            id: id::MERCURY_ISA_VERSION,
+            value: Value::Half(self.module.chip.mercury_version),
+        }
     }
 
     /// What samplers are declared with, the last one first.
@@ -163,10 +175,8 @@ impl Plan<'_> {
             Value::Words(vec![CUDA_VERSION.into()]),
         );
         add(id::SPARSE_MMA_MASK, Value::Half(0));
-        add(
-            id::MERCURY_ISA_VERSION,
-            Value::Half(self.module.chip.mercury_version),
-        );
+        let version = self.mercury_version();
+        add(version.id, version.value);
         add(
             id::SW_WAR,
             Value::Words(vec![self.module.chip.work_arounds]),
