@@ -40,6 +40,13 @@ pub(super) struct Changing {
 }
 
 impl Goals {
+    /// The same with `less` general registers less.
+    pub(super) fn with_less_general(mut self, less: u8) -> Goals {
+        let most = &mut self.most[Class::R as usize];
+        *most = most.saturating_sub(less);
+        self
+    }
+
     /// The same, but as many general registers as anybody wants.
     pub(super) fn without_general(mut self) -> Goals {
         self.most[Class::R as usize] = u8::MAX;

@@ -5,17 +5,19 @@
 //!
 //! **What it gains** is what an iteration spends on going round ([`OVERHEAD`]), and the latency of loads: those of several iterations are on their way at
 //! the same time. A factor is worth it while a copy more saves at least one part in [`LEAST_GAIN`] of an iteration; a load counts for what is issued while one
-//! waits for shared memory.
+//! waits for shared memory. Where what lives around the loop and what an iteration loads fill the registers already, nothing is on its way together, and loads count for nothing.
 
 use super::apply::can_test;
 use super::copies::size_of_copies;
 use crate::knobs::registry::{UNROLL_FACTOR, UNROLL_FULL, UNROLL_KNOWN, UNROLL_SIZE};
 use crate::loops::{LoopAnalyses, start};
 use crate::pipeline::Context;
+use crate::regalloc::most_registers;
 use cranelift_entity::SecondaryMap;
-use orias_ori::analysis::{DefUse, Divergence, Iterations, Loop, Refusal};
+use orias_ori::analysis::{DefUse, Divergence, Iterations, Liveness, Loop, Refusal};
 use orias_ori::operation::Scalar;
-use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Operand};
+use orias_ori::{AbstractOp, Block, Class, Effects, Function, Inst, Operand, Value};
+use std::cell::OnceCell;
 use std::fmt;
 
 /// Instructions an iteration spends on going round: counting, comparing, jumping.
@@ -141,6 +143,7 @@ pub fn decide(
     room: &mut u64,
 ) -> Vec<Decision> {
     let mut divergence = None;
+    let live = OnceCell::new();
     let nest = &shape.nest;
     let mut rolled: SecondaryMap<Block, bool> = SecondaryMap::new();
     for &header in &func.attributes.rolled {
@@ -149,7 +152,14 @@ pub fn decide(
     nest.loops()
         .filter(|&each| nest.children(each).is_empty())
         .map(|of| {
-            let body = Body::of(func, shape, of);
+            let mut body = Body::of(func, shape, of);
+            if body.loads > 0 && !rolled[nest.header(of)] {
+                let live = live.get_or_init(|| Liveness::new(func, &shape.graph));
+                let held = registers_around(func, live, nest.header(of));
+                if held + body.loads > most_registers(&func.attributes, func.target).into() {
+                    body.loads = 0;
+                }
+            }
             let way = match rolled[nest.header(of)] {
                 true => Err(NotUnrolled::Settled),
                 false => way(func, shape, context, of, &body, &mut divergence),
@@ -195,6 +205,22 @@ impl Body {
         }
         body
     }
+}
+
+/// How many general registers hold what lives at the head of a loop.
+fn registers_around(func: &Function, live: &Liveness, header: Block) -> u64 {
+    let values = live
+        .live_in(header)
+        .iter()
+        .chain(func.block_params(header).iter());
+    let mut values: Vec<Value> = values.copied().collect();
+    values.sort_unstable();
+    values.dedup();
+    let types = values.into_iter().map(|value| func.value_type(value));
+    types
+        .filter(|ty| ty.class() == Class::R)
+        .map(|ty| u64::from(ty.len()))
+        .sum()
 }
 
 /// Whether there must be no second copy of `inst`: operations that change what the thread or the warp has from there on, and blocks that are named.

@@ -28,6 +28,7 @@
 //!
 //! Cost of a round: O(operands + live pairs of value and block), and for each value spilled a look at what is live there.
 
+mod ahead;
 mod derive;
 mod distances;
 mod look;
@@ -43,6 +44,7 @@ use super::last_uses::{Counts, LastUses, raise};
 use super::refused;
 use crate::pipeline::PhaseError;
 use crate::tail::group_start;
+use ahead::{SLACK, SpillArea};
 use cranelift_entity::EntityRef;
 use look::{Choice, Look};
 use orias_machine::Machine;
@@ -60,6 +62,9 @@ use std::cell::OnceCell;
 
 /// How many rounds there are at most; each makes the function fit better.
 const ROUNDS: usize = 16;
+
+/// So many times as dear accesses to the frame may be if loads of spilled values need not wait for each other.
+const DEARER: f64 = 1.1;
 
 /// What was found out about a function that fits.
 pub(super) struct Fitting {
@@ -83,24 +88,50 @@ pub(super) fn fit(
     let mut most = Counts::default();
     let mut fitting = spill_whole(func, goals, &mut changed, &mut most);
     if let Some(original) = changed {
-        let mut parts = original.clone();
+        let area = SpillArea {
+            start: original.attributes.local,
+        };
         if !has_returning_calls(&original)
-            && let Ok(split) = spill_parts(&mut parts, goals, &mut most)
-            && (fitting.is_err() || accesses(&parts) <= accesses(func))
+            && let Ok((parts, split)) = spill_parts(&original, goals, goals, &mut most)
         {
-            *func = parts;
-            fitting = Ok(split);
+            let mut parts = (parts, split);
+            let mut most_dear = accesses(func);
+            let less = goals.with_less_general(SLACK);
+            if area.is_crowded(&parts.0)
+                && let Ok(roomier) = spill_parts(&original, less, goals, &mut most)
+                && accesses(&roomier.0) <= accesses(&parts.0) * DEARER
+            {
+                parts = roomier;
+                most_dear *= DEARER;
+            }
+            if fitting.is_err() || accesses(&parts.0) <= most_dear {
+                *func = parts.0;
+                fitting = Ok(parts.1);
+            }
+        }
+        if let Ok(fitting) = &mut fitting
+            && area.load_ahead(func, &fitting.live, goals)
+        {
+            fitting.last_uses = LastUses::new(func, &fitting.live, goals);
         }
         *before = Some(original);
     }
     fitting.map(|fitting| Fitting { most, ..fitting })
 }
 
-/// Spills with live ranges of general registers split; what is too much even so, and what other classes need, goes as a whole.
-fn spill_parts(func: &mut Function, goals: Goals, most: &mut Counts) -> Result<Fitting, Stop> {
-    spill_whole(func, goals.without_general(), &mut None, most)?;
-    split::split(func, goals)?;
-    spill_whole(func, goals, &mut None, most)
+/// A copy of `original` with live ranges of general registers split until they fit into `split`; what is too much even so, and what other classes need, goes as
+/// a whole.
+fn spill_parts(
+    original: &Function,
+    split: Goals,
+    goals: Goals,
+    most: &mut Counts,
+) -> Result<(Function, Fitting), Stop> {
+    let mut func = original.clone();
+    spill_whole(&mut func, goals.without_general(), &mut None, most)?;
+    split::split(&mut func, split)?;
+    let fitting = spill_whole(&mut func, goals, &mut None, most)?;
+    Ok((func, fitting))
 }
 
 /// What accesses to the frame cost, and to rematerialisation, by how often it runs.

@@ -6,6 +6,9 @@
 //! nearest of what the loop reads, and of what lives through it as much as its own needs leave room for. Edges make the
 //! two sides agree: values are loaded, or just forgotten.
 //!
+//! Who leaves before the loop reads it need not have been there: every iteration would store or forget it at the top and load it again at the bottom. Once
+//! the walk has shown who that is in which loop, it is repeated without them, and nobody takes their room.
+//!
 //! A value that can be rematerialised counts as further away, since it is cheap to bring back; accumulators of warp groups and loop counters ([`staying`])
 //! count as read at once all through their loops, so they stay as long as there is anybody else.
 //!
@@ -16,14 +19,18 @@ use super::can_repeat;
 use super::distances::{Distances, EXIT, NEVER, for_each_read};
 use super::staying::staying;
 use cranelift_entity::{EntityRef, EntitySet};
-use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, LoopNest};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, Loop, LoopNest};
 use orias_ori::{AbstractOp, Block, Class, Function, Inst, Opcode, Value};
+use rustc_hash::FxHashSet;
 
 /// Tuples of more registers leave last.
 const WIDE: u32 = 4;
 
 /// What can be rematerialised counts as so many times as far away.
 const CHEAP: u32 = 4;
+
+/// How many walks there are at most.
+const WALKS: usize = 3;
 
 /// Who is where.
 #[derive(Default)]
@@ -64,6 +71,10 @@ struct Walk<'a> {
     here: Vec<Value>,
     weight: u32,
     found: Residence,
+    /// Who is in registers at the head of a loop, and has not been read in it so far.
+    unread: FxHashSet<(Loop, Value)>,
+    /// Who left a loop's registers before the loop read it.
+    idle: FxHashSet<(Loop, Value)>,
 }
 
 /// Decides who is where with as many general registers as `rooms` has.
@@ -101,19 +112,32 @@ pub(super) fn decide(facts: &Facts<'_>, rooms: &Room) -> Residence {
         place: vec![0; values],
         here: Vec::new(),
         weight: 0,
-        found: Residence {
+        found: Residence::default(),
+        unread: FxHashSet::default(),
+        idle: FxHashSet::default(),
+    };
+    let peaks = walk.peaks();
+    let mut heads: Option<Vec<Vec<Value>>> = None;
+    for _ in 0..WALKS {
+        walk.found = Residence {
             entry: vec![Vec::new(); blocks],
             exit: vec![Vec::new(); blocks],
             ..Residence::default()
-        },
-    };
-    let peaks = walk.peaks();
-    let order: Vec<Block> = facts.walk.postorder().iter().rev().copied().collect();
-    let mut visited = vec![false; blocks];
-    for block in order {
-        walk.enter(block, &visited, &peaks);
-        walk.run(block);
-        visited[block.index()] = true;
+        };
+        let mut visited = vec![false; blocks];
+        for &block in facts.walk.postorder().iter().rev() {
+            walk.enter(block, &visited, &peaks, heads.as_deref());
+            walk.run(block);
+            visited[block.index()] = true;
+        }
+        if walk.idle.is_empty() {
+            break;
+        }
+        let mut busy = walk.found.entry.clone();
+        for (of, value) in walk.idle.drain() {
+            busy[loops.header(of).index()].retain(|&it| it != value);
+        }
+        heads = Some(busy);
     }
     walk.found
 }
@@ -122,6 +146,11 @@ pub(super) fn decide(facts: &Facts<'_>, rooms: &Room) -> Residence {
 pub(super) fn is_undefined(func: &Function, value: Value) -> bool {
     func.defining_inst(value)
         .is_some_and(|inst| func.opcode(inst) == Opcode::Abstract(AbstractOp::Undef))
+}
+
+/// The loops around `block`, from the inside.
+fn loops_around(loops: &LoopNest, block: Block) -> impl Iterator<Item = Loop> {
+    std::iter::successors(loops.innermost(block), |&it| loops.parent(it))
 }
 
 impl Walk<'_> {
@@ -187,8 +216,14 @@ impl Walk<'_> {
         self.weight -= self.weights[value.index()];
     }
 
-    /// Chooses what is in registers at the start of `block`.
-    fn enter(&mut self, block: Block, visited: &[bool], peaks: &[u32]) {
+    /// Chooses what is in registers at the start of `block`; if it heads a loop, among those of `heads` if that is known.
+    fn enter(
+        &mut self,
+        block: Block,
+        visited: &[bool],
+        peaks: &[u32],
+        heads: Option<&[Vec<Value>]>,
+    ) {
         let Facts {
             func,
             graph,
@@ -273,6 +308,9 @@ impl Walk<'_> {
                 }
             }
         }
+        if let (Some(heads), true) = (heads, is_header.is_some()) {
+            ranked.retain(|(_, _, value)| heads[block.index()].binary_search(value).is_ok());
+        }
         ranked.sort_unstable();
         for (_, _, value) in ranked {
             let weight = self.weights[value.index()];
@@ -280,6 +318,10 @@ impl Walk<'_> {
                 room -= weight;
                 self.add(value);
             }
+        }
+        if let Some(own) = is_header {
+            self.unread.retain(|&(of, _)| of != own);
+            self.unread.extend(self.here.iter().map(|&it| (own, it)));
         }
         let mut entry = self.here.clone();
         entry.sort_unstable();
@@ -343,6 +385,9 @@ impl Walk<'_> {
             sorted.sort_unstable();
             sorted.dedup();
             for &value in &sorted {
+                for of in loops_around(loops, block) {
+                    self.unread.remove(&(of, value));
+                }
                 if !self.is_here(value) {
                     self.add(value);
                     self.found.reloads.push((inst, value));
@@ -415,6 +460,11 @@ impl Walk<'_> {
             self.remove(value);
             if self.next[value.index()] != NEVER {
                 self.found.left.push((value, block));
+                for of in loops_around(self.facts.loops, block) {
+                    if self.unread.contains(&(of, value)) {
+                        self.idle.insert((of, value));
+                    }
+                }
             }
         }
     }
