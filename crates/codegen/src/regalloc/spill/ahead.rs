@@ -1,9 +1,12 @@
-//! Spilled values are loaded ahead of their uses, as far as registers allow.
+//! Spilled values are loaded once in a block, and ahead of their uses, as far as registers allow.
 //!
 //! Spilling puts each load in front of the instruction that reads it. Where a loop reads one value after the other from memory, all of them then come
 //! into the same register, and each waits for the whole latency of the one before. Here every load of a spilled value goes up in its block, past
 //! whatever neither writes its place nor calls, until it is as far from its use as memory takes, until registers are full, or up to the load before it. Then
 //! loads overlap.
+//!
+//! What a block loads twice from one place, or loads where it stored, stays in its register in between, if there are registers: a value that is spilled as a whole is loaded for every
+//! reader.
 //!
 //! Where all registers are taken at every point nothing can go up. So functions that load many spilled values in one block of a loop are spilled once
 //! more with a few registers less ([`SLACK`]), which the loads on their way then have; `super::fit` takes that if it costs little more.
@@ -19,6 +22,7 @@ use orias_machine::Machine;
 use orias_ori::analysis::{Frequencies, Liveness};
 use orias_ori::{Block, Class, Effects, Function, Inst, Operand, PhysReg, Reg, Value};
 use orias_sass::Op;
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 /// A load goes up past so many instructions at most: about as many as a warp issues while local memory answers, if others issue between them.
@@ -37,10 +41,13 @@ pub(super) struct SpillArea {
     pub(super) start: u32,
 }
 
-/// The bytes from the stack pointer on that the address of `inst` may reach, if it is that pointer and a number.
+/// Bytes of a register in the frame.
+const WORD: i64 = 4;
+
+/// The bytes from the stack pointer on that `inst` accesses, if its address is that pointer and a number.
 fn place(func: &Function, inst: Inst) -> Option<Range<i64>> {
-    /// As many bytes as the largest access has.
-    const WIDEST: i64 = 16;
+    /// As many registers as the largest access has.
+    const WIDEST: u8 = 4;
     let pointer = PhysReg::new(Class::R, Machine::of(func.target).abi.stack_pointer)?;
     let address = func
         .operands(inst)
@@ -52,7 +59,9 @@ fn place(func: &Function, inst: Inst) -> Option<Range<i64>> {
     let from_pointer =
         address.base.get() == Some(Reg::from(pointer)) && address.uniform.get().is_none();
     let start = i64::from(address.offset);
-    from_pointer.then_some(start..start + WIDEST)
+    let moved = func.value_defs(inst).chain(func.value_uses(inst)).next();
+    let words = moved.map_or(WIDEST, |value| func.value_type(value).len());
+    from_pointer.then_some(start..start + WORD * i64::from(words))
 }
 
 impl SpillArea {
@@ -80,6 +89,91 @@ impl SpillArea {
                     .nth(MANY - 1)
                     .is_some()
         })
+    }
+
+    /// The value that is stored by `inst`, and where, if that is a place of a spilled value.
+    fn stored(self, func: &Function, inst: Inst) -> Option<(Range<i64>, Value)> {
+        if func.opcode(inst).as_machine() != Some(Op::STL) || !func.inst(inst).guard().is_always() {
+            return None;
+        }
+        let place = place(func, inst)?;
+        let value = func.value_uses(inst).next()?;
+        (place.start >= i64::from(self.start)).then_some((place, value))
+    }
+
+    /// Keeps values in their registers from one load of their places to the next in a block. Whether any load went.
+    pub(super) fn load_once(self, func: &mut Function, live: &Liveness, goals: Goals) -> bool {
+        let room = Room::new(func, goals);
+        let mut seen = vec![0u32; func.value_count()];
+        let blocks: Vec<Block> = func.blocks().collect();
+        let mut any = false;
+        for (number, block) in blocks.into_iter().enumerate() {
+            let insts: Vec<Inst> = func.block_insts(block).collect();
+            if !insts.iter().any(|&it| self.loaded(func, it).is_some()) {
+                continue;
+            }
+            let most = room.at_start(block).min(room.at_end(block));
+            let ends = live.live_out(block);
+            let mut needs = needs(func, ends, &insts, &mut seen, number as u32 + 1);
+            // By its first byte: what a place holds, whose it is, and the last instruction that reads that.
+            let mut known: FxHashMap<i64, (Range<i64>, Value)> = FxHashMap::default();
+            let mut last: FxHashMap<Value, usize> = FxHashMap::default();
+            for (at, &inst) in insts.iter().enumerate() {
+                func.for_each_use(inst, |reg| {
+                    if let Some(value) = reg.value() {
+                        last.insert(value, at);
+                    }
+                });
+                for &edge in func.edges(inst) {
+                    last.extend(func.edge_args(edge).iter().map(|&value| (value, at)));
+                }
+            }
+            last.extend(ends.iter().map(|&value| (value, usize::MAX)));
+            for (at, &inst) in insts.iter().enumerate() {
+                if is_call(func, inst) || room.changed_by(inst).is_some() {
+                    known.clear();
+                }
+                if let Some((place, value)) = self.loaded(func, inst) {
+                    let end = last.get(&value).copied().unwrap_or(at);
+                    let before = known.get(&place.start).filter(|(it, _)| *it == place);
+                    if let Some(&(_, kept)) = before
+                        && func.value_type(kept) == func.value_type(value)
+                        && end != usize::MAX
+                        && keep(
+                            &mut needs,
+                            most,
+                            weight(func, kept),
+                            last.get(&kept),
+                            at,
+                            end,
+                        )
+                    {
+                        for &reader in &insts[at..=end] {
+                            func.map_uses(reader, |reg| match reg == Reg::from(value) {
+                                true => Reg::from(kept),
+                                false => reg,
+                            });
+                        }
+                        let longer = last.get(&kept).copied().unwrap_or(0).max(end);
+                        last.insert(kept, longer);
+                        func.remove_inst(inst);
+                        any = true;
+                    } else {
+                        known.insert(place.start, (place, value));
+                    }
+                } else if let Some((place, value)) = self.stored(func, inst) {
+                    known.retain(|_, (it, _)| it.end <= place.start || place.end <= it.start);
+                    known.insert(place.start, (place, value));
+                } else if func.opcode(inst).as_machine() == Some(Op::STL) {
+                    match self::place(func, inst) {
+                        Some(place) => known
+                            .retain(|_, (it, _)| it.end <= place.start || place.end <= it.start),
+                        None => known.clear(),
+                    }
+                }
+            }
+        }
+        any
     }
 
     /// Moves loads of spilled values up. Whether any moved.
@@ -135,6 +229,32 @@ impl SpillArea {
         }
         any
     }
+}
+
+/// Counts a value of so much `weight`, read last at the place `was` in its block, as one that lives on to `end` in place of what is loaded `at` a place before; if there are
+/// registers for it.
+fn keep(
+    needs: &mut [u32],
+    most: u32,
+    weight: u32,
+    was: Option<&usize>,
+    at: usize,
+    end: usize,
+) -> bool {
+    let was = was.copied().unwrap_or(0);
+    if was >= at {
+        // Both were counted.
+        needs[at..=was.min(end)]
+            .iter_mut()
+            .for_each(|it| *it -= weight);
+        return true;
+    }
+    let between = &mut needs[was..at];
+    let fits = between.iter().all(|it| it + weight <= most);
+    if fits {
+        between.iter_mut().for_each(|it| *it += weight);
+    }
+    fits
 }
 
 /// Whether a load from `place` must not pass `inst`.

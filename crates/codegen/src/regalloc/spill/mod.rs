@@ -95,6 +95,8 @@ pub(super) fn fit(
             && let Ok((parts, split)) = spill_parts(&original, goals, goals, &mut most)
         {
             let mut parts = (parts, split);
+                eprintln!("parts {} whole {}", accesses(&parts.0), accesses(func));
+            }
             let mut most_dear = accesses(func);
             let less = goals.with_less_general(SLACK);
             if area.is_crowded(&parts.0)
@@ -110,7 +112,8 @@ pub(super) fn fit(
             }
         }
         if let Ok(fitting) = &mut fitting
-            && area.load_ahead(func, &fitting.live, goals)
+            && area.load_once(func, &fitting.live, goals)
+                | area.load_ahead(func, &fitting.live, goals)
         {
             fitting.last_uses = LastUses::new(func, &fitting.live, goals);
         }
