@@ -95,8 +95,6 @@ pub(super) fn fit(
             && let Ok((parts, split)) = spill_parts(&original, goals, goals, &mut most)
         {
             let mut parts = (parts, split);
-                eprintln!("parts {} whole {}", accesses(&parts.0), accesses(func));
-            }
             let mut most_dear = accesses(func);
             let less = goals.with_less_general(SLACK);
             if area.is_crowded(&parts.0)
