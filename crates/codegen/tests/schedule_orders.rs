@@ -361,3 +361,45 @@ fn a_budget_that_lets_more_warps_run_is_kept() {
     assert!(decided.budget <= below, "{had}: {decided:?}");
     assert!(decided.needed <= below, "{had}: {decided:?}");
 }
+
+/// A block that loads `count` words of global memory, raises two to each `times` times, and stores what comes out.
+fn streamed(count: usize, times: usize) -> Function {
+    let mut text =
+        "entry k machine sm_90a {\n  max_threads 128 1 1\n  required_threads\nblock0:\n    \
+        ULDC.64 v0:urx2, c[0x0][0x208]\n    LDC.64 v1:rx2, c[0x0][RZ+0x210]\n"
+            .to_owned();
+    for number in 0..count {
+        let (value, offset) = (2 + number, number * 512);
+        let _ = writeln!(
+            text,
+            "    LDG.E PT, v{value}:r, desc[v0][v1.64+{offset:#x}], PT"
+        );
+    }
+    for number in 0..count {
+        let mut last = 2 + number;
+        for time in 1..=times {
+            let next = 2 + number + time * count;
+            let _ = writeln!(text, "    MUFU.EX2 v{next}:r, v{last}");
+            last = next;
+        }
+        let offset = 0x10000 + number * 512;
+        let _ = writeln!(text, "    STG.E desc[v0][v1.64+{offset:#x}], v{last}");
+    }
+    text += "    EXIT PT\n}\n";
+    parse_function(&text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn warps_are_kept_where_memory_is_as_busy_as_the_units() {
+    let knobs = Knobs::default();
+    let func = streamed(34, 6);
+    let had = registers(&func);
+    let decided = plan(&func, &context(&knobs)).expect("a plan");
+    let files = orias_machine::Machine::of(orias_sass::Target::DEFAULT).registers;
+    let occupancy = Occupancy::new(&func, files);
+    // All loads at once would be quicker for a warp alone.
+    assert!(
+        occupancy.warps(had) < occupancy.warps(decided.needed),
+        "{had}: {decided:?}"
+    );
+}

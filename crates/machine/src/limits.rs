@@ -37,6 +37,8 @@ pub struct Limits {
     pub source_released: u16,
     /// Cycles until it has read its sources at the earliest: what finished code is judged and emulated with.
     pub source_read_least: u16,
+    /// Bytes that memory gives a multiprocessor each cycle.
+    pub memory_bytes: u32,
     /// Multiprocessors of the device.
     pub multiprocessors: u32,
     /// Most bytes of shared memory of a block, what the system keeps included.

@@ -2,11 +2,11 @@
 //!
 //! More registers let more latency be hidden within a warp; fewer let more warps run, which hide each other's. [`Occupancy`] says how
 //! many warps a number of registers leaves to each of the schedulers of a multiprocessor. The orders found under several budgets are
-//! compared by what they are estimated to take with that many warps ([`super::estimate::Estimate::among`]), and the budget whose orders
+//! compared by what they are estimated to take with one warp and with that many ([`super::throughput`]), and the budget whose orders
 //! are cheapest wins; every register beyond what the order before needed makes it dearer by knob 740.
 //!
-//! A budget that leaves fewer warps than the order before did ([`Occupancy::ceiling`], [`Occupancy::above`]) has to gain a tenth on top of what the warps
-//! are worth: on the chip, kernels that wait for memory lost more by that than a better order seemed to gain (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time).
+//! A budget that leaves fewer warps than another has to gain a tenth, and to lose nothing where all warps are there: on the chip, kernels that wait for memory lost more
+//! by that than a better order seemed to gain (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time; 2026-11-19: `f64_exp`, 1.25).
 //!
 //! The budget never exceeds what the function may use ([`hard_limit`]), less one in 64 for what alignment wastes, unless the order before
 //! already did.

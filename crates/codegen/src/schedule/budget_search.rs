@@ -5,10 +5,11 @@
 use super::budget;
 use super::build::Builder;
 use super::choice::{Choice, cheapest, cheapest_of, leanest};
-use super::estimate::{Estimate, estimate};
+use super::estimate::estimate;
 use super::instructions::{Candidates, FixedBlock, Scheduler, Variant};
 use super::priority::Mode;
 use super::strategies::{Asked, Strategy};
+use super::throughput::Demand;
 use crate::register_usage::RegisterUsage;
 
 /// An order is near to one more block on a multiprocessor if it needs no more than this part too many registers.
@@ -19,6 +20,31 @@ const BEYOND: usize = 2;
 
 /// An order that costs warps has to cost less than this share of one that does not: what an order takes is a guess, how many warps there are is not.
 const GAIN: f64 = 0.9;
+
+/// Where warps fill the machine, an order that costs some of them may take so many times as long: as good as nothing.
+const SAME: f64 = 1.002;
+
+/// What the orders within a budget cost.
+struct Cost {
+    budget: i32,
+    /// Warps of each scheduler.
+    warps: u32,
+    /// What each of them takes where all of them are there: with everything in caches, and with all of it in memory.
+    full: [f64; 2],
+    /// What a warp takes as far as one can say who does not know the launch.
+    usual: f64,
+}
+
+impl Cost {
+    /// Whether it is better than that of a budget that was tried before.
+    fn beats(&self, known: &Cost) -> bool {
+        if self.warps >= known.warps {
+            return self.usual < known.usual;
+        }
+        let mut full = self.full.iter().zip(known.full);
+        self.usual < known.usual * GAIN && full.all(|(mine, theirs)| *mine <= theirs * SAME)
+    }
+}
 
 impl Scheduler<'_> {
     pub(super) fn choose_budget(
@@ -86,12 +112,12 @@ impl Scheduler<'_> {
             return *only;
         }
         self.estimate_fixed(fixed, builder);
-        let mut best: Option<(f64, i32)> = None;
+        let mut best: Option<Cost> = None;
         for budget in budgets {
             self.refill(movable, budget);
             let cost = self.cost(movable, fixed, budget, had);
-            if best.is_none_or(|(known, _)| cost < known) {
-                best = Some((cost, budget));
+            if best.as_ref().is_none_or(|known| cost.beats(known)) {
+                best = Some(cost);
             }
         }
         for budget in beyond {
@@ -102,11 +128,11 @@ impl Scheduler<'_> {
                 }
             }
             let cost = self.cost(movable, fixed, budget, had);
-            if best.is_none_or(|(known, _)| cost < known * GAIN) {
-                best = Some((cost, budget));
+            if best.as_ref().is_none_or(|known| cost.beats(known)) {
+                best = Some(cost);
             }
         }
-        best.map_or(least, |(_, budget)| budget)
+        best.map_or(least, |cost| cost.budget)
     }
 
     /// The most live registers of each of the next smaller numbers of warps, where some block waits for what more registers could keep in flight.
@@ -144,29 +170,37 @@ impl Scheduler<'_> {
     }
 
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
-    fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> f64 {
-        let warps = self.occupancy.warps(budget.max(0) as u32);
-        let few = self.options.register_usage() == RegisterUsage::Few;
-        let among = |estimate: &Estimate| match few {
-            true => estimate.shared(warps),
-            false => estimate.among(warps),
-        };
-        let mut cycles = 0.0;
-        let mut needed = 0;
+    fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> Cost {
+        let mut demand = Demand::default();
+        let mut needed = self.called;
         for candidates in movable {
             // Orders with a window are for blocks of many alike pieces; that they need few registers as well is no reason to have fewer.
             let may = |choice: &Choice| budget >= had || !choice.windowed;
             let choice = cheapest_of(&candidates.small, &candidates.choices, budget, may);
             needed = needed.max(choice.registers());
-            cycles += among(&choice.estimate) * candidates.frequency;
+            demand.add(&choice.estimate, candidates.bytes, candidates.frequency);
         }
         for block in fixed {
-            let estimate = block.estimate.as_ref();
-            let each = estimate.map_or(0.0, among);
-            cycles += each * block.frequency;
+            needed = needed.max(block.registers);
+            if let Some(estimate) = &block.estimate {
+                demand.add(estimate, block.bytes, block.frequency);
+            }
         }
+        let warps = self.occupancy.warps(needed.max(0) as u32);
+        let rate = f64::from(self.memory_bytes) / f64::from(self.files.schedulers);
+        let full = [None, Some(rate)].map(|rate| demand.among(warps, rate));
+        // A launch may be of few warps, or fill the machine and find its data in caches, or in memory: nobody knows, so each counts alike.
+        let usual = match self.options.register_usage() {
+            RegisterUsage::Few => (full[0] * full[1]).sqrt(),
+            _ => (demand.alone * full[0] * full[1]).cbrt(),
+        };
         let extra = f64::from((needed - had).max(0));
-        cycles * (1.0 + self.options.bump_scale() * extra)
+        Cost {
+            budget,
+            warps,
+            full,
+            usual: usual * (1.0 + self.options.bump_scale() * extra),
+        }
     }
 
     /// Adds orders within `budget` where none of the cheap ones fits.
@@ -187,5 +221,36 @@ impl Scheduler<'_> {
             let order = 0..graph.len() as u32;
             block.estimate = Some(estimate(&graph, order, self.sharing));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warps_are_given_up_only_for_what_loses_nothing_where_all_of_them_are_there() {
+        let known = Cost {
+            budget: 29,
+            warps: 16,
+            full: [100.0, 200.0],
+            usual: 300.0,
+        };
+        let wins = |warps, full, usual| {
+            let cost = Cost {
+                budget: 35,
+                warps,
+                full,
+                usual,
+            };
+            cost.beats(&known)
+        };
+        assert!(wins(12, [100.1, 200.1], 260.0));
+        assert!(!wins(12, [101.0, 180.0], 260.0));
+        assert!(!wins(12, [90.0, 202.0], 260.0));
+        // What is gained has to be more than a guess may be wrong by.
+        assert!(!wins(12, [100.0, 200.0], 280.0));
+        assert!(wins(16, [101.0, 202.0], 299.0));
+        assert!(!wins(16, [90.0, 190.0], 300.0));
     }
 }

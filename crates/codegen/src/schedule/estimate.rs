@@ -34,19 +34,6 @@ impl Estimate {
     pub fn mean(&self) -> f64 {
         (self.product() as f64).sqrt()
     }
-
-    /// Cycles of a multiprocessor's scheduler for each of so many warps that it holds: what the warp waits for is hidden by the others, what it keeps
-    /// the scheduler or its busiest pipe occupied is not.
-    pub fn shared(&self, warps: u32) -> f64 {
-        let own = f64::from(self.busy.max(self.usage.most()));
-        own.max(f64::from(self.together) / f64::from(warps))
-    }
-
-    /// What an order costs where registers leave room for so many warps: the geometric mean of what a warp takes by itself, since not every launch brings that
-    /// many, and of what it takes among them.
-    pub fn among(&self, warps: u32) -> f64 {
-        (f64::from(self.cycles) * self.shared(warps)).sqrt()
-    }
 }
 
 /// A cycle of a warp alone, and of several that take turns.

@@ -16,6 +16,7 @@
 //! Functions over [`CHUNK`] instructions are not tried with several budgets: each block is put into order by itself, and its graph
 //! dropped before the next is made.
 
+use super::alias;
 use super::budget::{self, Occupancy};
 use super::build::{Builder, Exits, tail_length};
 use super::choice::{Choice, cheapest, leanest, missing, small_files, small_limits};
@@ -37,9 +38,11 @@ use super::units::Pipe;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use cranelift_entity::SecondaryMap;
+use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::{Frequencies, LoopNest};
-use orias_ori::{Block, Class, Function, Inst, Value};
+use orias_ori::{Block, Class, Function, Inst, Operation, Value};
+use orias_sass::{MemoryEffect, Space};
 use rustc_hash::FxHashMap;
 
 /// A function with more instructions is scheduled block by block.
@@ -57,6 +60,9 @@ const WINDOWS: [(&str, usize); 3] = [
     ("ILP, window of 48", 48),
     ("ILP, window of 24", 24),
 ];
+
+/// Bytes of an access whose size its row does not say.
+const WORD: u32 = 4;
 
 /// An order takes too long if it takes this part longer than it must.
 const BADLY: u32 = 4;
@@ -157,6 +163,8 @@ pub(super) struct Candidates {
     pub(super) timeline: Timeline,
     pub(super) values: BlockValues,
     pub(super) frequency: f64,
+    /// Bytes of global memory that the lanes of a warp touch.
+    pub(super) bytes: u32,
     pub(super) in_loop: bool,
     /// Dependences on the iteration before.
     pub(super) carried: Vec<Carried>,
@@ -172,6 +180,8 @@ pub(super) struct Candidates {
 pub(super) struct FixedBlock {
     pub(super) block: Block,
     pub(super) frequency: f64,
+    /// Bytes of global memory that the lanes of a warp touch.
+    pub(super) bytes: u32,
     /// General registers that are live in it.
     pub(super) registers: i32,
     /// What it costs, once somebody asks.
@@ -183,6 +193,8 @@ pub(super) struct Scheduler<'a> {
     pub(super) func: &'a Function,
     pub(super) options: Options<'a>,
     pub(super) files: &'static RegisterFiles,
+    /// Bytes that memory gives a multiprocessor each cycle.
+    pub(super) memory_bytes: u32,
     pub(super) occupancy: Occupancy,
     /// General registers no order may exceed, unless the one before did.
     pub(super) hard: i32,
@@ -216,6 +228,7 @@ fn find_orders(
         own,
         options,
         files,
+        memory_bytes: context.machine.limits.memory_bytes,
         occupancy: Occupancy::new(func, files),
         hard,
         sharing: 1,
@@ -398,6 +411,7 @@ impl Scheduler<'_> {
         };
         Candidates {
             frequency,
+            bytes: self.bytes(graph.block),
             in_loop: nest.innermost(graph.block).is_some() && self.options.depth_limit() > 0,
             carried: carried(self.func, &graph),
             timeline: Timeline::new(&graph),
@@ -429,9 +443,26 @@ impl Scheduler<'_> {
         FixedBlock {
             block,
             frequency,
+            bytes: self.bytes(block),
             registers: peak[Class::R as usize],
             estimate: None,
         }
+    }
+
+    /// Bytes of global memory that the lanes of a warp touch in a block.
+    fn bytes(&self, block: Block) -> u32 {
+        let machine = Machine::of(self.func.target);
+        let insts = self.func.block_insts(block);
+        let of_a_lane = insts.filter_map(|inst| {
+            let Operation::Machine(op, mods) = self.func.inst(inst).operation() else {
+                return None;
+            };
+            let is_global =
+                |effect: &MemoryEffect| matches!(effect.space, Space::Global | Space::Generic);
+            let touches = op.row().memory.iter().any(is_global);
+            touches.then(|| alias::access_size(machine, op, mods).map_or(WORD, u32::from))
+        });
+        of_a_lane.sum::<u32>() * self.files.warp
     }
 
     /// Whether orders of a block can be looked for that spill no predicates and uniform registers. Where the one it has does, one is looked for first that does not, or

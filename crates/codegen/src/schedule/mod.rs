@@ -36,6 +36,7 @@ pub mod priority;
 mod relink;
 pub mod stores;
 pub mod strategies;
+mod throughput;
 mod trial;
 pub mod units;
 
