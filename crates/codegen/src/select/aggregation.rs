@@ -71,8 +71,7 @@ pub(super) fn find(
             {
                 continue;
             }
-            if lanes.come_alone(block, inst)
-                || arms::lead_to(func, graph, divergence, block, inst)
+            if lanes.come_alone(block, inst) || arms::lead_to(func, graph, divergence, block, inst)
             {
                 continue;
             }
@@ -131,6 +130,9 @@ impl Lanes<'_> {
     /// Whether one lane comes alone to `inst` in `block`, so far as that is easily seen.
     fn come_alone(&self, block: Block, inst: Inst) -> bool {
         let func = self.func;
+        if self.divergence.is_lone(block) {
+            return true;
+        }
         let guard = func.inst(inst).guard();
         if let Some(condition) = guard.reg().and_then(Reg::value)
             && self.names_one_lane(block, condition, !guard.is_negated())
