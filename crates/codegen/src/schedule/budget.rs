@@ -9,7 +9,7 @@
 //! are worth: on the chip, kernels that wait for memory lost more by that than a better order seemed to gain (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time).
 //!
 //! A kernel whose warps change their number of registers by `setmaxnreg` is launched with a number that its bounds say. It has the warps that these leave, whatever its
-//! code needs: no register below the limit costs any.
+//! code needs: no register below the limit costs any, or anything.
 //!
 //! The budget never exceeds what the function may use ([`hard_limit`]), less one in 64 for what alignment wastes, unless the order before
 //! already did.
@@ -56,6 +56,11 @@ impl Occupancy {
             launched: regalloc::starting_registers(func, func.target)
                 .map(|count| count.saturating_sub(files.reserved)),
         }
+    }
+
+    /// Whether a thread is given as many registers at the start whatever code needs.
+    pub fn is_given(&self) -> bool {
+        self.launched.is_some()
     }
 
     /// The most live registers for which a thread is given no more registers than for `live`.
@@ -281,6 +286,7 @@ mod tests {
         let changing = Occupancy::new(&func, files);
         assert_eq!([changing.warps(20), changing.warps(100)], [3, 3]);
         assert_eq!(changing.below(100), None);
+        assert!(changing.is_given() && !plain.is_given());
     }
 
     #[test]

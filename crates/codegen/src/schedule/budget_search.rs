@@ -166,7 +166,11 @@ impl Scheduler<'_> {
             cycles += each * block.frequency;
         }
         let extra = f64::from((needed - had).max(0));
-        cycles * (1.0 + self.options.bump_scale() * extra)
+        let price = match self.occupancy.is_given() {
+            true => 0.0,
+            false => self.options.bump_scale(),
+        };
+        cycles * (1.0 + price * extra)
     }
 
     /// Adds orders within `budget` where none of the cheap ones fits.
