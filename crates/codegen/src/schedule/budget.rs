@@ -8,6 +8,9 @@
 //! A budget that leaves fewer warps than another has to gain a tenth, and to lose nothing where all warps are there: on the chip, kernels that wait for memory lost more
 //! by that than a better order seemed to gain (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time; 2026-11-19: `f64_exp`, 1.25).
 //!
+//! A kernel whose warps change their number of registers by `setmaxnreg` is launched with a number that its bounds say. It has the warps that these leave, whatever its
+//! code needs: no register below the limit costs any, or anything.
+//!
 //! The budget never exceeds what the function may use ([`hard_limit`]), less one in 64 for what alignment wastes, unless the order before
 //! already did.
 
@@ -33,6 +36,8 @@ const BELOW: usize = 2;
 pub struct Occupancy {
     files: &'static RegisterFiles,
     threads: u32,
+    /// The registers that code can name at the start, if that does not depend on what it needs.
+    launched: Option<u32>,
 }
 
 impl Occupancy {
@@ -48,7 +53,14 @@ impl Occupancy {
         Occupancy {
             files,
             threads: whole.clamp(files.warp, files.most_threads),
+            launched: regalloc::starting_registers(func, func.target)
+                .map(|count| count.saturating_sub(files.reserved)),
         }
+    }
+
+    /// Whether a thread is given as many registers at the start whatever code needs.
+    pub fn is_given(&self) -> bool {
+        self.launched.is_some()
     }
 
     /// The most live registers for which a thread is given no more registers than for `live`.
@@ -69,7 +81,8 @@ impl Occupancy {
 
     /// Thread blocks of a multiprocessor when code names `registers` registers.
     pub fn blocks(&self, registers: u32) -> u32 {
-        self.files.blocks(registers, self.threads)
+        self.files
+            .blocks(self.launched.unwrap_or(registers), self.threads)
     }
 
     /// Live registers that leave room for as many warps as there can be.
@@ -246,6 +259,34 @@ mod tests {
         assert_eq!(of.above(27), Some(35));
         assert_eq!(occupancy(1024).above(61), None);
         assert_eq!(occupancy(64).edge(165), 166);
+    }
+
+    #[test]
+    fn registers_cost_no_warps_where_their_number_changes_in_the_kernel() {
+        let mut func = Function::new(
+            "k",
+            FunctionKind::Entry,
+            Level::Machine,
+            orias_sass::Target::DEFAULT,
+        );
+        func.attributes.max_threads = [384, 1, 1];
+        func.attributes.min_blocks = 1;
+        let files = Machine::of(func.target).registers;
+        let plain = Occupancy::new(&func, files);
+        assert_eq!([plain.warps(20), plain.warps(100)], [15, 3]);
+        let block = func.create_block();
+        func.layout.append_block(block);
+        let mods = orias_sass::Mods::ZERO;
+        let gives_back = func.create_machine(
+            orias_sass::Op::USETMAXREG_DEALLOC,
+            mods,
+            &[orias_ori::Operand::imm(168)],
+        );
+        func.layout.append_inst(gives_back, block);
+        let changing = Occupancy::new(&func, files);
+        assert_eq!([changing.warps(20), changing.warps(100)], [3, 3]);
+        assert_eq!(changing.below(100), None);
+        assert!(changing.is_given() && !plain.is_given());
     }
 
     #[test]

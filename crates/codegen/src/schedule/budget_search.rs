@@ -195,11 +195,15 @@ impl Scheduler<'_> {
             _ => (demand.alone * full[0] * full[1]).cbrt(),
         };
         let extra = f64::from((needed - had).max(0));
+        let price = match self.occupancy.is_given() {
+            true => 0.0,
+            false => self.options.bump_scale(),
+        };
         Cost {
             budget,
             warps,
             full,
-            usual: usual * (1.0 + self.options.bump_scale() * extra),
+            usual: usual * (1.0 + price * extra),
         }
     }
 

@@ -8,7 +8,7 @@
 //! that do not change. Never memory that may not be there, textures, lane operations, predicates (there are few), uniform registers (which
 //! must not live across a branch that may split the warp), or anything with order to keep.
 //!
-//! **Where.** From a block to its only predecessor, but not into a region in which the lanes of different masks take turns, if both are in the same loop (or in none): ptxas's rules allow pairs further apart if
+//! **Where.** From a block to its only predecessor (a loop that only waits at an mbarrier between the two does not count), but not into a region in which the lanes of different masks take turns, if both are in the same loop (or in none): ptxas's rules allow pairs further apart if
 //! no block between has a long operation; here a moved instruction may be moved again, up to as many blocks as knob 744 says, which
 //! asks for the same of each step. Nothing moves above a switch, nor from a block that hardly ever runs to one that does.
 //!
@@ -25,9 +25,9 @@ use super::live::{BlockValues, Numbering};
 use super::order;
 use crate::clock;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use orias_ori::analysis::Frequencies;
+use orias_ori::analysis::{FlowGraph, Frequencies};
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, Reg, Value, ValueDef};
-use orias_sass::{MemoryEffect, Space as MemorySpace};
+use orias_sass::{MemoryEffect, Op, Space as MemorySpace};
 
 /// Moves what pays, and says how much that was. What has passed one block may pass another in the next step.
 pub fn hoist(
@@ -92,9 +92,9 @@ fn find(
     let pairs: Vec<(Block, Block)> = walk
         .postorder()
         .iter()
-        .filter_map(|&block| match flow.preds(block) {
-            &[before] if before != block && walk.is_reachable(before) => Some((block, before)),
-            _ => None,
+        .filter_map(|&block| {
+            let before = only_way(func, flow, block)?;
+            (before != block && walk.is_reachable(before)).then_some((block, before))
         })
         .filter(|&(block, before)| {
             nest.innermost(block) == nest.innermost(before)
@@ -143,6 +143,51 @@ fn find(
         }
     }
     moves
+}
+
+/// The block from which `block` is come to: at once, or by way of a loop of one block that only waits at an mbarrier (`expand_for_selection::first_looks`).
+fn only_way(func: &Function, flow: &FlowGraph, block: Block) -> Option<Block> {
+    match *flow.preds(block) {
+        [before] => Some(before),
+        [a, b] => {
+            let goes_around = |around: Block, before: Block| {
+                let preds = flow.preds(around);
+                around != before
+                    && block != around
+                    && preds.len() == 2
+                    && preds.contains(&around)
+                    && preds.contains(&before)
+                    && only_waits(func, around)
+            };
+            if goes_around(b, a) {
+                Some(a)
+            } else {
+                goes_around(a, b).then_some(b)
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Instructions of a loop that waits, at most.
+const MOST_WAITING: usize = 16;
+
+/// Whether `block` looks at an mbarrier, and does nothing else but let other lanes run and compute.
+fn only_waits(func: &Function, block: Block) -> bool {
+    let mut looks = false;
+    for (number, inst) in func.block_insts(block).enumerate() {
+        let op = func.opcode(inst).as_machine();
+        let look = op == Some(Op::SYNCS_PHASECHK);
+        let fits = look
+            || matches!(op, Some(Op::YIELD))
+            || func.opcode(inst).is_terminator()
+            || has_no_effect(func, inst);
+        if number >= MOST_WAITING || !fits {
+            return false;
+        }
+        looks |= look;
+    }
+    looks
 }
 
 /// What a block has to spare for instructions of others.

@@ -84,6 +84,10 @@ pub fn estimate(graph: &Graph, order: impl IntoIterator<Item = u32>, warps: u32)
         if own.leaves && own.fixed {
             end = later(end, after(start[node], u32::from(own.latency)));
         }
+        // Nor can somebody go on who waits to be told.
+        if own.signals > 0 {
+            end = later(end, after(start[node], u32::from(own.signals)));
+        }
     }
     Estimate {
         cycles: end[0],

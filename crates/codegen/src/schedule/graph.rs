@@ -185,6 +185,8 @@ pub struct Node {
     pub with_previous: bool,
     /// Whether somebody reads a result after the block.
     pub leaves: bool,
+    /// Cycles until others see what it tells them, if somebody waits for it: an arrival at an mbarrier, a copy that is begun.
+    pub signals: u16,
     /// Whether the node is in the tail.
     pub tail: bool,
 }
@@ -356,7 +358,7 @@ impl Timeline {
         let mut height = vec![0u32; count];
         for node in (0..count).rev() {
             let own = &graph.nodes[node];
-            let mut most = base[node];
+            let mut most = base[node].max(u32::from(own.signals));
             if own.leaves {
                 most = most.max(u32::from(own.latency));
             }

@@ -148,7 +148,6 @@ const ALONE: &[Op] = &[
     Op::WARPGROUP_WAIT,
     Op::USETMAXREG_DEALLOC,
     Op::USETMAXREG_TRY_ALLOC,
-    Op::NOP,
     Op::LEPC,
     Op::LEPC_T,
     Op::RPCMOV_R,
@@ -225,6 +224,9 @@ pub(super) fn of_operation(op: Op) -> Order {
         order.takes = FenceClasses::of(&[FenceClass::Regions]);
     } else if ALONE.contains(&op) || effects.intersects(leaves) || branches {
         order.takes = EVERYTHING;
+    } else if op == Op::NOP {
+        // Where the lanes of a warp meet that run together: what they tell each other through memory keeps to its side, arithmetic need not.
+        order.takes = BETWEEN_THREADS;
     } else if BLOCK_BARRIERS.contains(&op) {
         order.takes = BETWEEN_THREADS.without(READ_ONLY);
         order.follows = READ_ONLY;

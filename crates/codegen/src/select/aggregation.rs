@@ -130,6 +130,9 @@ impl Lanes<'_> {
     /// Whether one lane comes alone to `inst` in `block`, so far as that is easily seen.
     fn come_alone(&self, block: Block, inst: Inst) -> bool {
         let func = self.func;
+        if self.divergence.is_lone(block) {
+            return true;
+        }
         let guard = func.inst(inst).guard();
         if let Some(condition) = guard.reg().and_then(Reg::value)
             && self.names_one_lane(block, condition, !guard.is_negated())

@@ -94,7 +94,7 @@ impl Selector<'_> {
 }
 
 /// Lanes that run together need not be brought together, but what they told each other through memory keeps to its side: NOP stands
-/// where they meet, nothing passes it, and the container lists it for tools that look for races, as ptxas does.
+/// where they meet, no access to memory passes it, and the container lists it for tools that look for races, as ptxas does.
 pub(super) fn sync(s: &mut Selector<'_>) -> Done {
     let mask = s.word(0).constant().map(|bits| bits & ALL_LANES);
     if mask == Some(ALL_LANES) && s.together.contains(s.at) {

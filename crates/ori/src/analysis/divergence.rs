@@ -12,6 +12,8 @@
 //! differ outside, as each lane has it from another iteration; and from loads and looks at mbarriers where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
 //! diverge only as a block parameter, through another such register, or by leaving a loop.
 //!
+//! Where one lane comes alone ([`super::lone_lane`]), nothing differs and nobody parts.
+//!
 //! Lanes are assumed to come together again at each branch's [reconvergence point](Divergence::reconvergence_point) and not before. Whoever places convergence
 //! barriers uses these points; meeting later, or never, makes no uniform value differ, but lanes in different iterations must not be
 //! brought together.
@@ -28,6 +30,7 @@ use super::csr::Csr;
 use super::def_use::{DefUse, Place, Use};
 use super::dominance::DominatorTree;
 use super::flow::{FlowGraph, NONE};
+use super::lone_lane::lone_blocks;
 use super::loops::{Loop, LoopNest};
 use super::meeting::{LaneNeeds, PartialWarpCauses, PartialWarps, sees_other_threads};
 use super::order::DepthFirst;
@@ -48,6 +51,8 @@ pub struct Divergence {
     partial: Vec<bool>,
     /// By block: whether the whole warp is there; empty if that is only said by what is not partial.
     whole: Vec<bool>,
+    /// By block: whether one lane comes there alone; empty if there is no such block.
+    lone: Vec<bool>,
     points: Vec<PackedOption<Block>>,
     loops: Vec<bool>,
     /// By loop: the innermost divergent loop that is it or around it.
@@ -206,6 +211,11 @@ impl Divergence {
         }
     }
 
+    /// Whether at most one lane of the warp comes to `block`, so far as the branches before it tell.
+    pub fn is_lone(&self, block: Block) -> bool {
+        self.lone.get(block.index()).is_some_and(|&lone| lone)
+    }
+
     /// Whether lanes may leave `each` in different iterations.
     pub fn is_divergent_loop(&self, each: Loop) -> bool {
         self.loops[each.index()]
@@ -230,6 +240,8 @@ struct Finder<'a> {
     divergent: Vec<bool>,
     temporal: Vec<bool>,
     branches: Vec<bool>,
+    /// By block: whether one lane comes there alone; empty if there is no such block.
+    lone: Vec<bool>,
     /// By value: the innermost loop around its definition.
     home: Vec<u32>,
     pending_values: Vec<Value>,
@@ -263,6 +275,7 @@ impl<'a> Finder<'a> {
             divergent: vec![false; function.value_count()],
             temporal: vec![false; function.value_count()],
             branches: vec![false; graph.block_count()],
+            lone: lone_blocks(function, graph, walk),
             home,
             pending_values: Vec::new(),
             pending_branches: Vec::new(),
@@ -275,9 +288,18 @@ impl<'a> Finder<'a> {
     }
 
     fn mark(&mut self, value: Value) {
+        let home = self.function.defining_block(value);
+        if home.is_some_and(|block| self.is_lone(block)) {
+            return;
+        }
         if !std::mem::replace(&mut self.divergent[value.index()], true) {
             self.pending_values.push(value);
         }
+    }
+
+    /// Whether no two lanes are together in `block`.
+    fn is_lone(&self, block: Block) -> bool {
+        self.lone.get(block.index()).is_some_and(|&lone| lone)
     }
 
     /// Marks what differs between lanes by itself in all of an abstract function, whose loops may wait for other threads.
@@ -409,6 +431,9 @@ impl<'a> Finder<'a> {
     }
 
     fn split_at(&mut self, block: Block) {
+        if self.is_lone(block) {
+            return;
+        }
         if !std::mem::replace(&mut self.branches[block.index()], true) {
             self.pending_branches.push(block);
         }
@@ -480,6 +505,7 @@ impl<'a> Finder<'a> {
             joins: blocks().map(|block| self.split.is_join(block)).collect(),
             partial: blocks().map(|block| self.split.is_partial(block)).collect(),
             whole: Vec::new(),
+            lone: self.lone,
             points: blocks()
                 .map(|block| match self.graph.succs(block).len() {
                     0 | 1 => None.into(),

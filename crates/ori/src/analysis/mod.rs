@@ -21,6 +21,7 @@ mod frequency;
 mod iteration_graph;
 mod iterations;
 mod liveness;
+mod lone_lane;
 mod loops;
 mod meeting;
 mod order;

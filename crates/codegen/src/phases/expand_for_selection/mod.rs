@@ -6,11 +6,13 @@
 //! - Guards of barriers that lanes may come to from several places become branches ([`barriers`]).
 //! - Lanes take turns at bulk copies ([`turns`]).
 //! - Requests for registers are repeated until they are granted ([`register_counts`]).
+//! - Who waits at an mbarrier looks once before the loop that waits ([`first_looks`]).
 //! - A branch to the block where a kernel ends gets an exit of its own: lanes that go there are nobody's to wait for (`convergence`).
 //!
 //! Runs before convergence regions are placed, which see the branches made here. Linear in what it makes.
 
 mod barriers;
+mod first_looks;
 mod loops;
 mod register_counts;
 mod switches;
@@ -47,6 +49,9 @@ pub fn expand_for_selection(func: &mut Function, context: &Context<'_>) -> Resul
     }
     barriers::expand(func)?;
     turns::expand(func)?;
+    if context.opt_level > 0 {
+        first_looks::expand(func);
+    }
     separate_exits(func).map_err(refused)
 }
 

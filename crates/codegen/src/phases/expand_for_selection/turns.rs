@@ -14,7 +14,7 @@
 //!
 //! Under a guard those lanes wait for which it holds, and there is no first turn if it holds for none.
 //!
-//! No loop is needed where one lane comes (behind a branch on `elect`), nor where every lane says the same and the same copy once more changes nothing:
+//! No loop is needed where one lane comes (behind a branch on `elect` or on one thread's number), nor where every lane says the same and the same copy once more changes nothing:
 //! copies to global memory and prefetches, unlike reductions, and unlike copies that a barrier counts.
 //!
 //! The numbers of a texture, a sampler and a surface are in uniform registers, too. Where they may differ between lanes, those with the same
@@ -35,7 +35,7 @@ use super::loops::BlockWriter;
 use super::refused;
 use crate::emit::not;
 use crate::pipeline::PhaseError;
-use orias_ori::analysis::{DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest};
+use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
 use orias_ori::operation::{Compare, Route, Scalar};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Function, Guard, Inst, Operand, Reg, Type, Value,
@@ -95,8 +95,6 @@ fn taking_turns(func: &Function) -> Vec<(Inst, usize)> {
     let nest = LoopNest::new(&graph, &walk);
     let chains = DefUse::new(func);
     let divergence = Divergence::new(func, &graph, &walk, &nest, &chains);
-    let dominators = DominatorTree::new(&graph, &walk);
-    let alone = lone_blocks(func, &graph);
     let needs = |&(block, inst, repeated): &(Block, Inst, Repeated)| {
         if !walk.is_reachable(block) {
             return false;
@@ -106,7 +104,7 @@ fn taking_turns(func: &Function) -> Vec<(Inst, usize)> {
                 .into_iter()
                 .all(|(_, value)| divergence.is_uniform_at(value, block, &nest));
         }
-        if alone.iter().any(|&head| dominators.dominates(head, block)) {
+        if divergence.is_lone(block) {
             return !func.inst(inst).guard().is_always();
         }
         let same = func
@@ -134,31 +132,6 @@ fn numbers(func: &Function, inst: Inst, count: usize) -> Vec<(usize, Value)> {
         .skip(first)
         .take(count)
         .filter_map(|(place, operand)| Some((place, operand.as_value()?)))
-        .collect()
-}
-
-/// Blocks that only the lane goes to which `elect` has chosen.
-fn lone_blocks(func: &Function, graph: &FlowGraph) -> Vec<Block> {
-    let elects = |operand: Operand| {
-        let value = operand.as_value()?;
-        let inst = func.defining_inst(value)?;
-        let elected = func.opcode(inst).as_abstract() == Some(AbstractOp::Elect)
-            && func.inst(inst).guard().is_always()
-            && func.operands(inst)[1].as_value() == Some(value);
-        elected.then_some(operand.mods().is_empty())
-    };
-    func.blocks()
-        .filter_map(|block| {
-            let last = func.layout.last_inst(block)?;
-            if func.opcode(last).as_abstract() != Some(AbstractOp::CondBr) {
-                return None;
-            }
-            let taken = elects(func.operands(last)[0])?;
-            let edges = func.edges(last);
-            let [yes, no] = [edges[0], edges[1]].map(|edge| func.edge_target(edge));
-            let way = if taken { yes } else { no };
-            (yes != no && graph.preds(way).len() == 1).then_some(way)
-        })
         .collect()
 }
 

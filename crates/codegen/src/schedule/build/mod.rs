@@ -267,6 +267,7 @@ impl<'a> Builder<'a> {
             order: facts.order,
             with_previous: false,
             leaves: false,
+            signals: facts.signals,
             tail,
         });
     }

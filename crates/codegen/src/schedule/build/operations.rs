@@ -10,8 +10,8 @@ use orias_machine::operation_cache::OperationCache;
 use orias_machine::timing::{self, Completion};
 use orias_machine::{Machine, PerMachine};
 use orias_sass::{
-    Effects, MemoryEffect, Modifier, ModifierName, Op, Space, ValueName, modifier_names as name,
-    modifier_values as value,
+    Effects, MemoryEffect, Mnemonic, Modifier, ModifierName, Op, Space, ValueName,
+    modifier_names as name, modifier_values as value,
 };
 
 /// What an operation has to do with runs ([`super::runs`]).
@@ -46,6 +46,8 @@ pub(in crate::schedule) struct OperationFacts {
     pub(in crate::schedule) touches_memory: bool,
     pub(super) loads: bool,
     pub(super) stores: bool,
+    /// Cycles until others see what it tells them, if it is there for that.
+    pub(super) signals: u16,
     pub(super) heat: Heat,
     /// Whether it loads from local memory.
     pub(super) loads_local: bool,
@@ -88,6 +90,7 @@ pub(super) const PSEUDO: OperationFacts = OperationFacts {
     touches_memory: false,
     loads: false,
     stores: false,
+    signals: 0,
     heat: Heat::Neither,
     loads_local: false,
     order: Order::NONE,
@@ -131,6 +134,11 @@ fn work_out(machine: &Machine, op: Op) -> OperationFacts {
         touches_memory: !row.memory.is_empty(),
         loads: row.memory.iter().any(|memory| memory.reads),
         stores: row.memory.iter().any(|memory| memory.writes),
+        signals: match tells_others(op) {
+            // Who looks at an mbarrier finds it in shared memory.
+            true => machine.timing(Op::LDS).map_or(0, |it| expected(&it)),
+            false => 0,
+        },
         heat: heat(row.memory),
         loads_local: local::is_load(op),
         order: order::of_operation(op),
@@ -158,6 +166,11 @@ fn work_out(machine: &Machine, op: Op) -> OperationFacts {
             RunRole::None
         },
     }
+}
+
+/// Whether somebody may wait for what `op` does, and it is done for nothing else: an arrival at an mbarrier, a copy that is begun.
+fn tells_others(op: Op) -> bool {
+    op == Op::SYNCS_ARRIVE || matches!(op.mnemonic(), Mnemonic::UBLKCP | Mnemonic::UTMALDG)
 }
 
 /// A modifier of an operation that touches memory.

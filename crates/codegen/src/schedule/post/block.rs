@@ -83,8 +83,8 @@ pub(super) fn has_one_order(graph: &Graph) -> bool {
 /// By node: cycles from its issue to the end of the longest chain that starts with it.
 fn heights(graph: &Graph) -> Vec<u32> {
     let own = graph.nodes.iter().map(|node| match node.leaves {
-        true => u32::from(node.latency),
-        false => 0,
+        true => u32::from(node.latency.max(node.signals)),
+        false => u32::from(node.signals),
     });
     let mut heights: Vec<u32> = own.collect();
     // Whoever comes behind a node is done before it.

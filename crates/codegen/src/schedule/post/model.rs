@@ -43,6 +43,8 @@ pub(super) struct Slot {
     pub(super) pseudo: bool,
     long: bool,
     leaves: bool,
+    /// Cycles until others see what it tells them.
+    signals: u16,
 }
 
 /// How long a node waits for another one, or lets another one wait.
@@ -88,6 +90,7 @@ impl Slots {
                     pseudo: node.is_pseudo(),
                     long: node.is_long(),
                     leaves: node.leaves,
+                    signals: node.signals,
                 }
             });
         let slots: Vec<Slot> = slots.collect();
@@ -269,7 +272,7 @@ impl<'a> MachineState<'a> {
 /// What an order of a block costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
-    /// Four times the cycles until the next block can start, and the cycle in which the last result is there that leaves the block:
+    /// Four times the cycles until the next block can start, and the cycle in which the last result is there that leaves the block, or others see what it tells them:
     /// what is in flight at the end delays somebody, but not always and not all of it.
     pub weighted: u64,
     /// The sum of the cycles in which long operations issue: the earlier, the better.
@@ -312,6 +315,9 @@ impl Sum {
         }
         if slot.leaves {
             self.leaving = self.leaving.max(step.at + u32::from(slot.latency));
+        }
+        if slot.signals > 0 {
+            self.leaving = self.leaving.max(step.at + u32::from(slot.signals));
         }
         self.reads += u64::from(slot.sources.count()) - u64::from(step.hits);
     }
