@@ -285,45 +285,24 @@ fn functions_of_objects_have_a_limit_of_their_own() {
     ));
 }
 
-/// Counts the bytes of some words: what is loaded and cut up first takes registers.
-fn histogram(words: usize) -> String {
-    let mut text =
-        ".version 8.5\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 a)\n{\n\
-        .reg .b32 r<200>; .reg .b64 d<3>; .shared .align 4 .b8 s[4096];\nld.param.u64 d0, [a];\n\
-        mov.u32 r0, %tid.x;\nmul.wide.u32 d1, r0, 64;\nadd.s64 d2, d0, d1;\nmov.u32 r1, s;\n"
-            .to_owned();
-    for word in 0..words {
-        let loaded = 2 + word * 13;
-        text += &format!("ld.global.nc.u32 r{loaded}, [d2+{}];\n", 4 * word);
-        for byte in 0..4 {
-            let first = loaded + 1 + 3 * byte;
-            text += &format!(
-                "bfe.u32 r{first}, r{loaded}, {}, 8;\nshl.b32 r{}, r{first}, 2;\n\
-                 add.u32 r{}, r{}, r1;\nred.shared.add.u32 [r{}], 1;\n",
-                8 * byte,
-                first + 1,
-                first + 2,
-                first + 1,
-                first + 2
-            );
-        }
-    }
-    text + "ret;\n}\n"
-}
-
 #[test]
 fn levels_of_register_usage_steer_registers() {
-    let used = |level: &str, words| {
-        let text = seen_of(&format!("-v {level}"), &histogram(words));
+    let programs = [
+        include_str!("../../../tests/run/local_arrays.ptx"),
+        include_str!("../../../tests/run/wide_division.ptx"),
+    ];
+    let used = |level: &str, program: &str| {
+        let text = seen_of(&format!("-v {level}"), program);
         let (_, rest) = text.split_once(": Used ").expect("a report");
         let (count, _) = rest.split_once(' ').expect("a number");
         count.parse::<u32>().expect("a number")
     };
-    assert!(used("-regUsageLevel=0", 3) < used("", 3));
-    assert!(used("", 2) < used("-regUsageLevel=10", 2));
+    let usual = used("", programs[0]);
+    assert!(used("-regUsageLevel=0", programs[0]) < usual);
+    assert!(usual < used("-regUsageLevel=10", programs[0]));
     for [one, other] in [["0", "3"], ["4", "5"], ["6", "10"]] {
-        for words in [2, 4] {
-            let level = |level| used(&format!("--register-usage-level={level}"), words);
+        for program in programs {
+            let level = |level| used(&format!("--register-usage-level={level}"), program);
             assert_eq!(level(one), level(other), "{one} and {other}");
         }
     }

@@ -43,6 +43,7 @@ mod surface;
 mod sync;
 mod tensormap;
 mod texture;
+mod unlikely;
 mod video;
 mod warpgroup;
 

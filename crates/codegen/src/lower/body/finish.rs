@@ -4,7 +4,7 @@ use super::{Body, Lowered, NO_UNROLLING};
 use crate::emit::Emit;
 use crate::lower::data::linkage;
 use crate::lower::debug::Debugging;
-use crate::lower::{LowerOptions, contract};
+use crate::lower::{LowerOptions, contract, unlikely};
 use crate::module::{DeviceFunction, Extern, Kernel, Parameter, SharedPlace};
 use crate::reachability::remove_unreachable;
 use orias_machine::Machine;
@@ -22,6 +22,7 @@ impl Body<'_, '_> {
         if options.contract {
             contract::contract(&mut self.func)?;
         }
+        unlikely::mark_rare(&mut self.func);
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use orias_machine::Machine;
 use orias_ori::analysis::{Frequencies, Liveness};
 use orias_ori::{Block, Class, Effects, Function, Inst, Operand, PhysReg, Reg, Value};
 use orias_sass::Op;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
 /// A load goes up past so many instructions at most: about as many as a warp issues while local memory answers, if others issue between them.
@@ -195,10 +195,17 @@ impl SpillArea {
                 &mut seen,
                 number as u32 + 1,
             );
+            let passed: FxHashSet<Value> = (func.successor_edges(block).iter())
+                .flat_map(|&edge| func.edge_args(edge).iter().copied())
+                .collect();
             for from in 0..insts.len() {
                 let Some((place, value)) = self.loaded(func, insts[from]) else {
                     continue;
                 };
+                if passed.contains(&value) {
+                    // Its register is that of a parameter, which may be in use till then.
+                    continue;
+                }
                 let weight = weight(func, value);
                 let passes = |&to: &usize| {
                     needs[to] + weight <= most
