@@ -14,8 +14,17 @@
 //! lanes share needs no REDUX where once is as good as often. Under a guard the lanes that it leaves out bring what changes nothing, and nobody of
 //! them is elected. Nothing is asked of lanes that run elsewhere: each group of lanes updates memory for itself.
 //!
-//! Not where lanes may come in parts ([`super::gathering`], [`super::arms`]): each would be right by itself, but fewer have less to share, and the judge asks
-//! for all that come. Not where one lane comes alone, so far as that is easily seen: behind a comparison of a thread's or lane's number with one that all share,
+//! Where lanes may come in parts ([`super::gathering`], [`super::arms`]) REDUX has no place: each part would be right by itself, but fewer have less to share, and the judge asks
+//! for all that come. A number that all share is added there, too, as many times as a vote says that lanes run:
+//!
+//! ```text
+//! VOTE.ANY R5, PT, PT
+//! POPC R5, R5
+//! ELECT P0, URZ, PT
+//! @P0 REDG.E.ADD.STRONG.GPU desc[UR2][R2.64], R5
+//! ```
+//!
+//! Not where one lane comes alone, so far as that is easily seen: behind a comparison of a thread's or lane's number with one that all share,
 //! or behind `elect`.
 
 use super::selector::{Selector, pt, rz, urz};
@@ -44,6 +53,8 @@ pub(super) struct Aggregated {
     updates: EntitySet<Inst>,
     /// Those of them that all lanes bring the same number to.
     shared_number: EntitySet<Inst>,
+    /// Those of these to which lanes may come in parts.
+    in_parts: EntitySet<Inst>,
 }
 
 /// The updates of `func` whose address is the same in all lanes that come, where several may come.
@@ -65,20 +76,25 @@ pub(super) fn find(
     };
     for block in func.blocks() {
         for inst in func.block_insts(block) {
-            if !unparted.contains(inst)
-                || !is_combinable(func, inst)
+            if !is_combinable(func, inst)
                 || !lanes.share_address(block, inst)
+                || lanes.come_alone(block, inst)
             {
                 continue;
             }
-            if lanes.come_alone(block, inst) || arms::lead_to(func, graph, divergence, block, inst)
-            {
+            let number = func.operands(inst)[func.result_count(inst) + 1];
+            let shared = lanes.share(block, number);
+            let in_parts =
+                !unparted.contains(inst) || arms::lead_to(func, graph, divergence, block, inst);
+            if in_parts && (!shared || func.modifier(inst) == Some(Reduce::Xor)) {
                 continue;
             }
             found.updates.insert(inst);
-            let number = func.operands(inst)[func.result_count(inst) + 1];
-            if lanes.share(block, number) {
+            if shared {
                 found.shared_number.insert(inst);
+            }
+            if in_parts {
+                found.in_parts.insert(inst);
             }
         }
     }
@@ -233,10 +249,34 @@ impl Selector<'_> {
         let number = self.word(1);
         let combined = match once && self.aggregated.shared_number.contains(at) {
             true => number,
+            false if self.aggregated.in_parts.contains(at) => self.count_times(number)?,
             false => self.combine(number, reduce, size)?,
         };
         self.guard = self.elected()?;
         Ok(Some(combined))
+    }
+
+    /// `number` as many times as lanes run that the guard lets through.
+    fn count_times(&mut self, number: Source) -> Result<Source, PhaseError> {
+        let guard = self.guard;
+        let running = self.temporary(WORD);
+        if !guard.is_always() {
+            let nobody = self.temporary(WORD);
+            let all = Operand::imm(0xf);
+            self.emit(Op::MOV, &[], sources![nobody, rz(), all])?;
+            self.keep(running, nobody);
+        }
+        let mode = [(name::MODE, value::ANY)];
+        self.emit_with(Op::VOTE, &mode, sources![running, pt(), pt()], guard)?;
+        let count = self.temporary(WORD);
+        self.emit(Op::POPC, &[], sources![count, running])?;
+        if number.constant() == Some(1) {
+            return Ok(count.into());
+        }
+        let product = self.temporary(WORD);
+        let mods = [(name::SIGN, value::U32)];
+        self.emit(Op::IMAD, &mods, sources![product, count, number, rz()])?;
+        Ok(product.into())
     }
 
     /// What `number` comes to in all lanes that run and that the guard lets through.

@@ -15,13 +15,17 @@
 
 use crate::loops::{LoopAnalyses, Region, close, copy};
 use orias_ori::analysis::{DefUse, Loop};
+use orias_ori::operation::Wait;
 use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Operand};
 
 /// Instructions of a loop that waits.
 const MOST: usize = 8;
 
+/// The time limit among the sources of a look.
+const TIME: usize = 2;
+
 /// A loop that waits.
-struct Wait {
+struct WaitingLoop {
     of: Loop,
     header: Block,
     /// A block of the loop that only jumps back.
@@ -35,7 +39,7 @@ pub(super) fn expand(func: &mut Function) {
         return;
     }
     let shape = LoopAnalyses::of(func);
-    let waits: Vec<Wait> = shape
+    let waits: Vec<WaitingLoop> = shape
         .nest
         .loops()
         .filter_map(|of| wait(func, &shape, of))
@@ -54,7 +58,7 @@ pub(super) fn expand(func: &mut Function) {
     for (_, closing) in &closed {
         closing.apply(func, &shape);
     }
-    for (Wait { header, jump, .. }, _) in closed {
+    for (WaitingLoop { header, jump, .. }, _) in closed {
         if let Some(jump) = jump {
             jump_at_once(func, header, jump);
         }
@@ -70,6 +74,13 @@ pub(super) fn expand(func: &mut Function) {
             }
         }
         func.attributes.rare.insert(around);
+        let looks: Vec<Inst> = (func.block_insts(header))
+            .filter(|&inst| is_look(func, inst))
+            .collect();
+        for look in looks {
+            // How long somebody sleeps is said where the loop looks again.
+            func.set_operand(look, func.result_count(look) + TIME, Operand::None);
+        }
     }
 }
 
@@ -89,13 +100,14 @@ fn jump_at_once(func: &mut Function, header: Block, jump: Block) {
     func.layout.remove_block(jump);
 }
 
-/// Whether `inst` asks an mbarrier whether a phase is over.
+/// Whether `inst` asks an mbarrier whether a phase is over, and may wait for that. Who does not mean to wait (`test_wait`) has other things to do.
 fn is_look(func: &Function, inst: Inst) -> bool {
     func.opcode(inst).as_abstract() == Some(AbstractOp::MbarrierWait)
+        && matches!(func.modifier(inst), Some(Wait::Try | Wait::TryParity))
 }
 
 /// How `of` waits, if it does nothing else.
-fn wait(func: &Function, shape: &LoopAnalyses, of: Loop) -> Option<Wait> {
+fn wait(func: &Function, shape: &LoopAnalyses, of: Loop) -> Option<WaitingLoop> {
     let nest = &shape.nest;
     let header = nest.header(of);
     let jump = match *nest.blocks(of) {
@@ -123,7 +135,7 @@ fn wait(func: &Function, shape: &LoopAnalyses, of: Loop) -> Option<Wait> {
             return None;
         }
     }
-    looks.then_some(Wait { of, header, jump })
+    looks.then_some(WaitingLoop { of, header, jump })
 }
 
 /// Whether `block` does nothing but jump.
