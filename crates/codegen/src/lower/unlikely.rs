@@ -1,8 +1,7 @@
 //! Static branch prediction from comparisons of floats: arms that ordinary numbers do not take.
 //!
 //! Code that works for every float asks first whether its argument is an ordinary one, and has an arm for the rest: NaN, infinities, and magnitudes at which
-//! a short computation is no longer exact (sines ask for 105,615 in single precision and for 2^31 in double precision). LLVM calls a NaN unlikely likewise. Blocks to which only
-//! such an arm leads are marked `rare`, which block frequencies, block placement, cross-block scheduling and spilling heed.
+//! a short computation is no longer exact (sines ask for 105,615 in single precision and for 2^31 in double precision). Blocks to which only such an arm leads are marked `rare`, which block frequencies, block placement, cross-block scheduling and spilling heed.
 //!
 //! | comparison | unlikely |
 //! | --- | --- |
