@@ -5,7 +5,7 @@
 //!
 //! **What it gains** is what an iteration spends on going round ([`OVERHEAD`]), and the latency of loads: those of several iterations are on their way at
 //! the same time. A factor is worth it while a copy more saves at least one part in [`LEAST_GAIN`] of an iteration; a load counts for what is issued while one
-//! waits for shared memory. Where what lives around the loop and what an iteration loads fill the registers already, nothing is on its way together, and loads count for nothing.
+//! waits for shared memory. A loop in which warp groups multiply matrices takes as long as they do: at most all of its iterations become copies, as those of any loop. Where what lives around the loop and what an iteration loads fill the registers already, nothing is on its way together, and loads count for nothing.
 
 use super::apply::can_test;
 use super::copies::size_of_copies;
@@ -47,6 +47,8 @@ pub enum NotUnrolled {
     Large,
     /// A copy more would save too little.
     Worthless,
+    /// Warp groups multiply matrices in it: it takes as long as they do, and copies take registers beside the sums.
+    Multiplies,
     /// The function has grown enough.
     Crowded,
     /// Its variable goes in steps too large to tell whether a row of copies fits.
@@ -62,6 +64,7 @@ impl fmt::Display for NotUnrolled {
             Self::Divergent => f.write_str("lanes may leave it in different iterations"),
             Self::Large => f.write_str("it is too large"),
             Self::Worthless => f.write_str("nothing would be won"),
+            Self::Multiplies => f.write_str("it takes as long as its products"),
             Self::Crowded => f.write_str("the function has grown enough"),
             Self::Far => f.write_str("its steps are too large"),
         }
@@ -185,6 +188,8 @@ struct Body {
     loads: u64,
     /// Whether there are operations that lanes do together.
     together: bool,
+    /// Whether warp groups multiply matrices in it.
+    multiplies: bool,
     singular: bool,
 }
 
@@ -200,6 +205,10 @@ impl Body {
                 );
                 let meets = Effects::CONVERGENT.with(Effects::BARRIER);
                 body.together |= effects.intersects(meets);
+                body.multiplies |= matches!(
+                    func.opcode(inst).as_abstract(),
+                    Some(AbstractOp::Wgmma | AbstractOp::WgmmaSparse)
+                );
                 body.singular |= effects.intersects(Effects::CALL) || is_singular(func, inst);
             }
         }
@@ -298,6 +307,9 @@ fn way(
             stays,
             copies: stays + 1,
         });
+    }
+    if body.multiplies {
+        return Err(NotUnrolled::Multiplies);
     }
     if 2 * size > most(&UNROLL_SIZE) {
         return Err(NotUnrolled::Large);
