@@ -116,6 +116,10 @@ fn modules_without_code_have_their_symbols() {
         .map(|attribute| attribute.id)
         .collect();
     assert_eq!(ids, [id::MERCURY_ISA_VERSION]);
+    let names: Vec<&str> = (cubin.sections.iter())
+        .map(|section| section.name.text.as_str())
+        .collect();
+    assert_eq!(names[4..6], [".debug_frame", ".note.nv.tkinfo"]);
     // What no module defines is defined here.
     assert_eq!(found(".extern .global .u32 a;"), "a .nv.global");
 }

@@ -199,7 +199,9 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
     let has_uninitialised = module.globals.iter().any(Variable::is_zero);
     let has_constants = module.constants.iter().any(Variable::is_here);
     let object = module.object.as_ref();
-    let framed = module.frame_info && !module.functions.is_empty();
+    // A module without functions has the section all the same, as with ptxas; it is empty.
+    let framed = module.frame_info;
+    let has_frames = framed && !module.functions.is_empty();
     let lined = module.lines.as_ref();
     let has_strings = lined.is_some_and(|lines| !lines.strings.is_empty());
     let has_rows =
@@ -254,7 +256,7 @@ fn section_keys(module: &CubinContents) -> Vec<Key> {
         &|function| !function.headers.is_empty(),
         &Key::HeaderRelocations,
     ));
-    keys.extend(optional(framed, Key::DebugFrameRelocations));
+    keys.extend(optional(has_frames, Key::DebugFrameRelocations));
     let mut banks = [
         (has_constants, Key::Bank3),
         (!module.addresses.is_empty(), Key::Bank4),

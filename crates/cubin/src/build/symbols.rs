@@ -136,7 +136,9 @@ impl<'a> Plan<'a> {
         if module.functions.is_empty() {
             self.add_module_symbols();
         }
-        for key in DEBUG_SECTIONS {
+        // Nothing refers to frames of no functions.
+        let unnamed = |key: &Key| *key == Key::DebugFrame && module.functions.is_empty();
+        for key in DEBUG_SECTIONS.into_iter().filter(|key| !unnamed(key)) {
             self.add_section_symbol(key);
         }
         for number in 0..self.debug_data().len() {
