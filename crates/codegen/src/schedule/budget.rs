@@ -2,7 +2,7 @@
 //!
 //! More registers let more latency be hidden within a warp; fewer let more warps run, which hide each other's. [`Occupancy`] says how
 //! many warps a number of registers leaves to each of the schedulers of a multiprocessor. The orders found under several budgets are
-//! compared by what they are estimated to take with one warp and with that many ([`super::throughput`]), and the budget whose orders
+//! compared by what they are estimated to take with one warp and with that many (`throughput`), and the budget whose orders
 //! are cheapest wins; every register beyond what the order before needed makes it dearer by knob 740.
 //!
 //! A budget that leaves fewer warps than another has to gain a tenth, and to lose nothing where all warps are there: on the chip, kernels that wait for memory lost more
