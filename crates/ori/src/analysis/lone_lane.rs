@@ -13,6 +13,8 @@
 //! | the low bits of these | five of them tell the lanes of a warp apart, if rows are whole warps |
 //! | one of these and something else | |
 //!
+//! How the block is laid out in rows `.reqntid` alone says: `.maxntid 256, 1, 1` limits the number of threads, and blocks of 16 by 16 may be launched with it.
+//!
 //! Sums with a number tell lanes apart as well as what is added to.
 //!
 //! Cost: linear, and the dominator tree where there is such a branch.
@@ -83,12 +85,11 @@ impl Rows {
     fn of(function: &Function) -> Self {
         let attributes = &function.attributes;
         let [x, y, z] = attributes.max_threads;
-        let kernel = function.kind != FunctionKind::Device;
-        let one = kernel && (y, z) == (1, 1);
-        let long = kernel && attributes.required_threads;
+        let known = function.kind != FunctionKind::Device && attributes.required_threads;
+        let one = (y, z) == (1, 1);
         Rows {
-            differ: one || long && u64::from(x) > LANES,
-            are_whole_warps: one || long && x > 0 && u64::from(x) & LANES == 0,
+            differ: known && (one || u64::from(x) > LANES),
+            are_whole_warps: known && (one || x > 0 && u64::from(x) & LANES == 0),
         }
     }
 }
