@@ -6,7 +6,7 @@
 //! are cheapest wins; every register beyond what the order before needed makes it dearer by knob 740.
 //!
 //! A budget that leaves fewer warps than another has to gain a tenth, and to lose nothing where all warps are there: on the chip, kernels that wait for memory lost more
-//! by that than a better order seemed to gain (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time; 2026-11-19: `f64_exp`, 1.25).
+//! by that than a better order seemed to gain (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time).
 //!
 //! A kernel whose warps change their number of registers by `setmaxnreg` is launched with a number that its bounds say. It has the warps that these leave, whatever its
 //! code needs: no register below the limit costs any, or anything.
