@@ -185,6 +185,15 @@ pub static REGISTER_USAGE_LEVEL: Key<i64> = Key::<i64>::new(
     "how freely registers are traded for speed, 0 to 10: up to 3 fewer, from 6 on more",
 );
 
+/// For how long registers that an operation reads late are left alone.
+pub static LATE_READS: Key<i64> = Key::<i64>::new(
+    10107,
+    "AllocateRegistersLateReads",
+    14,
+    "AllocateRegisters",
+    "instructions for which registers that an operation reads late are not written, as long as others are free of cost",
+);
+
 /// What PostSchedule's score counts for a cycle of the longest chain of dependences that starts with an instruction.
 pub static POST_SCHEDULE_CHAIN: Key<f64> = Key::<f64>::new(
     10110,
@@ -299,6 +308,15 @@ pub static SHARE_CONSTANTS_SLACK: Key<i64> = Key::<i64>::new(
     6,
     "ShareConstants",
     "registers that are left free where numbers are shared",
+);
+
+/// Whether arithmetic of doubles reads numbers from uniform registers.
+pub static UNIFORM_DOUBLES: Key<bool> = Key::<bool>::new(
+    10091,
+    "UniformDoubles",
+    true,
+    "UniformDoubles",
+    "doubles that are numbers go to uniform registers, where arithmetic reads them",
 );
 
 /// Whether addresses that a loop advances take in what is added to them, and share their steps where registers are short.
@@ -670,8 +688,10 @@ pub static KNOBS: &[&Knob] = &[
     &HOIST_LOADS_WORDS.knob,
     &SHARE_CONSTANTS.knob,
     &SHARE_CONSTANTS_SLACK.knob,
+    &UNIFORM_DOUBLES.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
+    &LATE_READS.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,
     &POST_SCHEDULE_BANK.knob,

@@ -12,6 +12,7 @@
 //!
 //! Liveness and pressure once, then one visit of each instruction and the loops around it.
 
+use super::uniform_doubles;
 use crate::knobs::registry;
 use crate::loops::LoopAnalyses;
 use crate::pipeline::{Context, PhaseError};
@@ -23,7 +24,7 @@ use orias_ori::{
     AbstractOp, Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, Type, Value,
 };
 use orias_sass::Op;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Runs the phase.
@@ -75,7 +76,11 @@ fn plan(func: &Function, context: &Context<'_>) -> Option<(LoopAnalyses, Shared)
     let slack = u32::try_from(context.knobs.int(&registry::SHARE_CONSTANTS_SLACK)).unwrap_or(0);
     let budget = free.min(hard_limit(func, files, 0)).max(most);
     let mut room = Room::new(func, &shape, pressure, budget.saturating_sub(slack));
-    let shared = choose(&shape, &mut room, &numbers);
+    let uniform = |block: Block| match context.knobs.bool(&registry::UNIFORM_DOUBLES) {
+        true => uniform_doubles::numbers(func, &uses, block),
+        false => Vec::new(),
+    };
+    let shared = choose(&shape, &mut room, &numbers, uniform);
     Some((shape, shared))
 }
 
@@ -159,6 +164,12 @@ fn word(func: &Function, inst: Inst) -> Option<(u64, Value)> {
         Operand::Imm(imm) if func.value_type(value) == Type::R => Some((imm.bits(), value)),
         _ => None,
     }
+}
+
+/// The double that `inst` brings to registers.
+pub(super) fn double(func: &Function, inst: Inst) -> Option<(u64, Value)> {
+    let (number, value) = number(func, inst)?;
+    (number.words == 2).then_some((number.bits, value))
 }
 
 /// Which registers are free where.
@@ -250,7 +261,14 @@ enum Scope {
 type Shared = BTreeMap<(Scope, Number), Vec<Made>>;
 
 /// Decides which numbers are shared where.
-fn choose(shape: &LoopAnalyses, room: &mut Room<'_>, numbers: &[Made]) -> Shared {
+///
+/// What UniformDoubles brings to uniform registers, as `uniform` says by block, needs no general ones.
+fn choose(
+    shape: &LoopAnalyses,
+    room: &mut Room<'_>,
+    numbers: &[Made],
+    uniform: impl Fn(Block) -> Vec<(u64, Vec<Value>)>,
+) -> Shared {
     let nest = &shape.nest;
     let mut shared: Shared = BTreeMap::new();
     let mut left: Shared = BTreeMap::new();
@@ -276,10 +294,18 @@ fn choose(shape: &LoopAnalyses, room: &mut Room<'_>, numbers: &[Made]) -> Shared
             }
         }
     }
-    for ((scope, number), made) in left {
+    let mut elsewhere: FxHashMap<Block, FxHashSet<Value>> = FxHashMap::default();
+    for ((scope, number), mut made) in left {
         let Scope::Block(block) = scope else {
             continue;
         };
+        if number.words == 2 {
+            let gone = elsewhere.entry(block).or_insert_with(|| {
+                let numbers = uniform(block).into_iter();
+                numbers.flat_map(|(_, values)| values).collect()
+            });
+            made.retain(|it| !gone.contains(&it.value));
+        }
         if made.len() > 1 && room.take_block(block, u32::from(number.words)) {
             shared.insert((scope, number), made);
         }
