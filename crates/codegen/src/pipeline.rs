@@ -102,8 +102,6 @@ pub const PHASES: &[Phase] = &[
         "what all lanes compute alike, for operands in uniform registers, is computed there"),
     phase(10089, "ShareConstants", Stage::LateSync, MACHINE, gate_level_knob(2..=3, &knobs::SHARE_CONSTANTS), phases::share_constants,
         "numbers that are needed in registers are moved there once for a loop or a block"),
-    phase(10091, "UniformDoubles", Stage::LateSync, MACHINE, gate_level_knob(2..=3, &knobs::UNIFORM_DOUBLES), phases::uniform_doubles,
-        "doubles that are numbers go to uniform registers, where arithmetic reads them"),
     phase(10010, "WarpgroupOperands", Stage::LateSync, MACHINE, gate(0..=3), phases::hold_warpgroup_operands,
         "what warp-group matrix products read stays in its registers until they are over"),
     phase(10011, "SinkPredicates", Stage::LateSync, MACHINE, gate(1..=3), phases::sink_predicates,

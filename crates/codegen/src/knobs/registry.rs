@@ -310,15 +310,6 @@ pub static SHARE_CONSTANTS_SLACK: Key<i64> = Key::<i64>::new(
     "registers that are left free where numbers are shared",
 );
 
-/// Whether arithmetic of doubles reads numbers from uniform registers.
-pub static UNIFORM_DOUBLES: Key<bool> = Key::<bool>::new(
-    10091,
-    "UniformDoubles",
-    true,
-    "UniformDoubles",
-    "doubles that are numbers go to uniform registers, where arithmetic reads them",
-);
-
 /// Whether addresses that a loop advances take in what is added to them, and share their steps where registers are short.
 pub static MERGE_INDUCTIONS: Key<bool> = Key::<bool>::new(
     10034,
@@ -688,7 +679,6 @@ pub static KNOBS: &[&Knob] = &[
     &HOIST_LOADS_WORDS.knob,
     &SHARE_CONSTANTS.knob,
     &SHARE_CONSTANTS_SLACK.knob,
-    &UNIFORM_DOUBLES.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
     &LATE_READS.knob,

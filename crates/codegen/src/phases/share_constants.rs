@@ -12,7 +12,6 @@
 //!
 //! Liveness and pressure once, then one visit of each instruction and the loops around it.
 
-use super::uniform_doubles;
 use crate::knobs::registry;
 use crate::loops::LoopAnalyses;
 use crate::pipeline::{Context, PhaseError};
@@ -24,7 +23,7 @@ use orias_ori::{
     AbstractOp, Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, Type, Value,
 };
 use orias_sass::Op;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Runs the phase.
@@ -76,11 +75,7 @@ fn plan(func: &Function, context: &Context<'_>) -> Option<(LoopAnalyses, Shared)
     let slack = u32::try_from(context.knobs.int(&registry::SHARE_CONSTANTS_SLACK)).unwrap_or(0);
     let budget = free.min(hard_limit(func, files, 0)).max(most);
     let mut room = Room::new(func, &shape, pressure, budget.saturating_sub(slack));
-    let uniform = |block: Block| match context.knobs.bool(&registry::UNIFORM_DOUBLES) {
-        true => uniform_doubles::numbers(func, &uses, block),
-        false => Vec::new(),
-    };
-    let shared = choose(&shape, &mut room, &numbers, uniform);
+    let shared = choose(&shape, &mut room, &numbers);
     Some((shape, shared))
 }
 
@@ -164,12 +159,6 @@ fn word(func: &Function, inst: Inst) -> Option<(u64, Value)> {
         Operand::Imm(imm) if func.value_type(value) == Type::R => Some((imm.bits(), value)),
         _ => None,
     }
-}
-
-/// The double that `inst` brings to registers.
-pub(super) fn double(func: &Function, inst: Inst) -> Option<(u64, Value)> {
-    let (number, value) = number(func, inst)?;
-    (number.words == 2).then_some((number.bits, value))
 }
 
 /// Which registers are free where.
@@ -261,14 +250,7 @@ enum Scope {
 type Shared = BTreeMap<(Scope, Number), Vec<Made>>;
 
 /// Decides which numbers are shared where.
-///
-/// What UniformDoubles brings to uniform registers, as `uniform` says by block, needs no general ones.
-fn choose(
-    shape: &LoopAnalyses,
-    room: &mut Room<'_>,
-    numbers: &[Made],
-    uniform: impl Fn(Block) -> Vec<(u64, Vec<Value>)>,
-) -> Shared {
+fn choose(shape: &LoopAnalyses, room: &mut Room<'_>, numbers: &[Made]) -> Shared {
     let nest = &shape.nest;
     let mut shared: Shared = BTreeMap::new();
     let mut left: Shared = BTreeMap::new();
@@ -294,18 +276,10 @@ fn choose(
             }
         }
     }
-    let mut elsewhere: FxHashMap<Block, FxHashSet<Value>> = FxHashMap::default();
-    for ((scope, number), mut made) in left {
+    for ((scope, number), made) in left {
         let Scope::Block(block) = scope else {
             continue;
         };
-        if number.words == 2 {
-            let gone = elsewhere.entry(block).or_insert_with(|| {
-                let numbers = uniform(block).into_iter();
-                numbers.flat_map(|(_, values)| values).collect()
-            });
-            made.retain(|it| !gone.contains(&it.value));
-        }
         if made.len() > 1 && room.take_block(block, u32::from(number.words)) {
             shared.insert((scope, number), made);
         }

@@ -135,7 +135,7 @@ pub(super) fn uniform_predicate(func: &Function, inst: Inst) -> Option<Root> {
 }
 
 /// The operands of `inst` with `uniform` in place of operand `index`, in an order in which it has such a form.
-pub(in crate::phases) fn with_uniform(
+pub(super) fn with_uniform(
     func: &Function,
     inst: Inst,
     index: usize,

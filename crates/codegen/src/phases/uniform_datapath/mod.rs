@@ -25,9 +25,6 @@ mod pairs;
 mod plan;
 mod pressure;
 
-pub(super) use forms::with_uniform;
-pub(super) use pressure::fits;
-
 use crate::loops::LoopAnalyses;
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::{DefUse, Divergence};

@@ -16,7 +16,7 @@ struct Pressure {
 }
 
 /// Whether the uniform registers are three quarters full at most: the rest goes to the alignment of tuples.
-pub(in crate::phases) fn fits(func: &Function, machine: &Machine) -> bool {
+pub(super) fn fits(func: &Function, machine: &Machine) -> bool {
     let graph = FlowGraph::of(func);
     let live = Liveness::new(func, &graph);
     let mut crossing = EntitySet::new();
