@@ -670,6 +670,9 @@ pub static KNOBS: &[&Knob] = &[
     &HOIST_LOADS_WORDS.knob,
     &SHARE_CONSTANTS.knob,
     &SHARE_CONSTANTS_SLACK.knob,
+    &PAIR_PRODUCTS.knob,
+    &MERGE_ACCESSES.knob,
+    &FORWARD_LOADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
     &POST_SCHEDULE_CHAIN.knob,
@@ -693,3 +696,20 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::SPILL_MODE.knob,
     &scheduling::PIPELINE.knob,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::KNOBS;
+
+    /// A knob that is read but not listed can never be set.
+    #[test]
+    fn every_key_is_listed_once() {
+        let declared = include_str!("registry.rs").lines().filter(|line| line.starts_with("pub static ") && line.contains(": Key<"));
+        let scheduling = include_str!("scheduling.rs").lines().filter(|line| line.starts_with("    ") && line.contains(" = ") && line.ends_with("\";"));
+        let mut names: Vec<&str> = KNOBS.iter().map(|knob| knob.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KNOBS.len(), "two knobs of one name");
+        assert_eq!(declared.count() + scheduling.count(), KNOBS.len(), "keys that KNOBS does not list, or lists twice");
+    }
+}
