@@ -695,6 +695,7 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::DEPTH_THRESHOLD.knob,
     &scheduling::SPILL_MODE.knob,
     &scheduling::PIPELINE.knob,
+    &scheduling::MATRIX_FIRST.knob,
 ];
 
 #[cfg(test)]
