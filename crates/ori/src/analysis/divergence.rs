@@ -81,10 +81,28 @@ impl Divergence {
             .flat_map(|&block| function.block_insts(block).map(move |inst| (block, inst)))
             .filter(|&(_, inst)| waits_for_phase(function, inst))
             .collect();
-        // Whole warps that wait for one phase of one barrier go on together, and so do lanes in company. Which do is not known before: all, until one is found that does not.
+        let mut finder = Finder::new(function, graph, walk, nest, chains);
+        if function.kind == FunctionKind::Device {
+            finder.split.enter_partial(walk);
+            for &param in function.block_params(graph.entry()) {
+                finder.mark(param);
+            }
+        }
+        // Whole warps that wait for one phase of one barrier go on together, and so do lanes in company. Which do is not known before: all, until one is found that does not. What diverges
+        // because of that comes to what does anyway.
         let mut looks = Looks::default();
         loop {
-            let mut found = Self::of_waits(function, graph, walk, nest, chains, &looks);
+            if function.level == Level::Abstract {
+                finder.find_all_sources(walk, &looks);
+            } else {
+                // Machine loads are divergent anyway.
+                for &block in walk.preorder() {
+                    let insts = function.block_insts(block);
+                    insts.for_each(|inst| finder.find_sources(inst, false, false));
+                }
+            }
+            finder.settle();
+            let mut found = finder.found();
             if waits.is_empty() {
                 return found;
             }
@@ -185,35 +203,6 @@ impl Divergence {
                 return whole;
             }
         }
-    }
-
-    /// The same, if so much is known of the loops' looks at barriers.
-    fn of_waits(
-        function: &Function,
-        graph: &FlowGraph,
-        walk: &DepthFirst,
-        nest: &LoopNest,
-        chains: &DefUse,
-        looks: &Looks,
-    ) -> Self {
-        let mut finder = Finder::new(function, graph, walk, nest, chains);
-        if function.kind == FunctionKind::Device {
-            finder.split.enter_partial(walk);
-            for &param in function.block_params(graph.entry()) {
-                finder.mark(param);
-            }
-        }
-        if function.level == Level::Abstract {
-            finder.find_all_sources(walk, looks);
-        } else {
-            // Machine loads are divergent anyway.
-            for &block in walk.preorder() {
-                let insts = function.block_insts(block);
-                insts.for_each(|inst| finder.find_sources(inst, false, false));
-            }
-        }
-        finder.settle();
-        finder.finish()
     }
 
     /// Whether lanes that are together where `value` is defined get the same.
@@ -555,7 +544,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn finish(self) -> Divergence {
+    /// What is known by now.
+    fn found(&self) -> Divergence {
         let loops: Vec<bool> = self
             .nest
             .loops()
@@ -574,8 +564,8 @@ impl<'a> Finder<'a> {
             joins: blocks().map(|block| self.split.is_join(block)).collect(),
             partial: blocks().map(|block| self.split.is_partial(block)).collect(),
             whole: Vec::new(),
-            in_parts: self.in_parts,
-            lone: self.lone,
+            in_parts: self.in_parts.clone(),
+            lone: self.lone.clone(),
             points: blocks()
                 .map(|block| match self.graph.succs(block).len() {
                     0 | 1 => None.into(),
@@ -584,10 +574,10 @@ impl<'a> Finder<'a> {
                 .collect(),
             loops,
             innermost_divergent,
-            divergent: self.divergent,
-            temporal: self.temporal,
-            branches: self.branches,
-            home: self.home,
+            divergent: self.divergent.clone(),
+            temporal: self.temporal.clone(),
+            branches: self.branches.clone(),
+            home: self.home.clone(),
         }
     }
 }
