@@ -1,5 +1,6 @@
 //! PTX in, cubin out.
 
+use crate::abi;
 use crate::check::{parse_and_check, translate};
 use crate::container::{self, Called, Finished};
 use crate::debug::Sections;
@@ -166,7 +167,7 @@ fn generate(
     let mut module = orias_codegen::LoweredModule::new(target);
     let mut errors = Vec::new();
     let mut lines = LineTables::new(options);
-    let mut sections = options.writes_debug_info().then(Sections::default);
+    let mut sections = options.debug.then(Sections::default);
     let mut warnings = Vec::new();
     counter.ends(Stage::Setup);
     for (source, ptx) in sources {
@@ -177,11 +178,11 @@ fn generate(
             sections.take(ptx);
         }
         counter.ends(Stage::DebugInfo);
-        if options.relocatable
-            && let Some(problems) = beyond_the_abi(ptx)
-        {
-            return Err(problems);
+        let said = abi::remarks(ptx, options);
+        if said.iter().any(|it| it.severity == Severity::Fatal) {
+            return Err(said);
         }
+        warnings.extend(said);
         match lower_source(source, ptx, options, target, &mut lines, &mut warnings) {
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
@@ -194,6 +195,7 @@ fn generate(
     if let Some(sections) = &sections {
         warnings.extend(sections.remarks());
     }
+    let sections = sections.filter(|_| options.writes_debug_info());
     let mut lowered = std::mem::take(&mut module.kernels);
     for kernel in &mut lowered {
         warnings.extend(bounded(kernel, target));
@@ -327,36 +329,6 @@ fn local_register_counts(ptx: &orias_ptx::Module<'_>) -> Option<Diagnostic> {
     let some = functions.any(|it| it.directives.iter().any(|it| it.kind == LocalMaxNReg));
     let what = "Construct '.local_maxnreg' on device functions is supported only with --compile-only option, ignoring construct";
     some.then(|| Diagnostic::new(Severity::Warning, what))
-}
-
-/// What functions of an object have that the ABI has no way for, in ptxas's words.
-fn beyond_the_abi(ptx: &orias_ptx::Module<'_>) -> Option<Vec<Diagnostic>> {
-    use orias_ptx::types::Type;
-    let fatal = |what: &str| Diagnostic::new(Severity::Fatal, what.to_owned());
-    let functions = ptx.functions.iter().filter(|it| !it.entry);
-    let defined = functions.filter(|it| it.body.is_some());
-    for function in defined {
-        if function.returns.len() > 1 {
-            let name = ptx.name(function.name);
-            let what =
-                format!("Function '{name}' with multiple return values found, disabling ABI");
-            return Some(vec![
-                Diagnostic::new(Severity::Warning, what),
-                fatal("'Compile only(-c)' requires ABI"),
-            ]);
-        }
-        let narrow = |id: &orias_ptx::ast::VariableId| {
-            let variable = ptx.variable(*id);
-            let narrow = [Type::Pred, Type::U8, Type::S8, Type::U16, Type::S16];
-            variable.dimensions.is_empty() && narrow.contains(&variable.ty)
-        };
-        if (function.returns.iter().chain(&function.parameters)).any(narrow) {
-            return Some(vec![fatal(
-                "In ABI compilation, passing predicate, 8-bit and 16-bit parameters to device functions is not supported",
-            )]);
-        }
-    }
-    None
 }
 
 fn lower_source(

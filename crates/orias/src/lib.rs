@@ -18,6 +18,7 @@
     )
 )]
 
+mod abi;
 mod assemble;
 mod check;
 pub mod command_line;

@@ -700,6 +700,9 @@ pub static KNOBS: &[&Knob] = &[
     &SPLIT_CARRIED.knob,
     &UNIFORM_NUMBERS.knob,
     &WIDEN_ACCESSES.knob,
+    &PAIR_PRODUCTS.knob,
+    &MERGE_ACCESSES.knob,
+    &FORWARD_LOADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
     &POST_SCHEDULE_CHAIN.knob,
@@ -722,4 +725,33 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::DEPTH_THRESHOLD.knob,
     &scheduling::SPILL_MODE.knob,
     &scheduling::PIPELINE.knob,
+    &scheduling::MATRIX_FIRST.knob,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::KNOBS;
+
+    /// A knob that is read but not listed can never be set.
+    #[test]
+    fn every_key_is_listed_once() {
+        let declared = include_str!("registry.rs")
+            .lines()
+            .filter(|line| line.starts_with("pub static ") && line.contains(": Key<"));
+        let scheduling = include_str!("scheduling.rs").lines().filter(|line| {
+            line.ends_with("\";")
+                && line
+                    .trim_start()
+                    .starts_with(|it: char| it.is_ascii_uppercase())
+        });
+        let mut names: Vec<&str> = KNOBS.iter().map(|knob| knob.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KNOBS.len(), "two knobs of one name");
+        assert_eq!(
+            declared.count() + scheduling.count(),
+            KNOBS.len(),
+            "keys that KNOBS does not list, or lists twice"
+        );
+    }
+}

@@ -6,10 +6,21 @@
 
 use super::selector::{Selector, not_pt, pt, rz};
 use orias_ori::operation::{self, Ftz, Order, Permute, Sat, Scalar, Space, Special, Vector};
-use orias_ori::{AbstractOp, Class, Function, Guard, Inst, Operand, SourceMods, Type, Value};
+use orias_ori::{
+    AbstractOp, Class, Function, Guard, Inst, Operand, SourceMods, Symbol, SymbolPart, Type, Value,
+};
 
 /// How many definitions are looked through at most.
 const DEPTH: usize = 8;
+
+/// The word behind the parameters that belongs to a name, for a place that takes a word of a constant bank only.
+pub(super) fn named_word(symbol: Symbol) -> Operand {
+    Operand::Symbol {
+        symbol,
+        part: SymbolPart::Whole,
+        addend: 0,
+    }
+}
 
 /// An operand, and the register to read if no form takes it.
 #[derive(Clone, Copy, Debug)]
@@ -226,6 +237,25 @@ impl Selector<'_> {
         let offset = start.checked_add(address.offset)?;
         let near = i16::try_from(offset).is_ok_and(|offset| offset >= 0);
         near.then_some((bank, offset, u32::from(bits) / 8))
+    }
+
+    /// The word behind the parameters that `value` is loaded from, where that has a name.
+    pub(super) fn named_parameter(&self, value: Value) -> Option<Operand> {
+        let (inst, op) = self.definition(value)?;
+        let known = op == AbstractOp::Ld
+            && self.func.modifier::<Space>(inst) == Some(Space::Param)
+            && self.func.modifier::<Scalar>(inst) == Some(Scalar::B32);
+        if !known {
+            return None;
+        }
+        let place = self.func.operands(inst)[self.func.result_count(inst)];
+        let Operand::Address(address) = place else {
+            return None;
+        };
+        let address = self.func.address(address);
+        let fixed = address.base.get().is_none() && address.offset == 0;
+        let symbol = address.symbol.expand().filter(|_| fixed)?;
+        Some(named_word(symbol))
     }
 
     /// Source `index` of the instruction being selected as two words: low, high.

@@ -77,10 +77,28 @@ impl Divergence {
             .flat_map(|&block| function.block_insts(block).map(move |inst| (block, inst)))
             .filter(|&(_, inst)| waits_for_phase(function, inst))
             .collect();
-        // Whole warps that wait for one phase of one barrier go on together. Which do is not known before: all, until one is found that does not.
+        let mut finder = Finder::new(function, graph, walk, nest, chains);
+        if function.kind == FunctionKind::Device {
+            finder.split.enter_partial(walk);
+            for &param in function.block_params(graph.entry()) {
+                finder.mark(param);
+            }
+        }
+        // Whole warps that wait for one phase of one barrier go on together. Which do is not known before: all, until one is found that does not. What diverges
+        // because of that comes to what does anyway.
         let mut parting = EntitySet::new();
         loop {
-            let mut found = Self::of_waits(function, graph, walk, nest, chains, &parting);
+            if function.level == Level::Abstract {
+                finder.find_all_sources(walk, &parting);
+            } else {
+                // Machine loads are divergent anyway.
+                for &block in walk.preorder() {
+                    let insts = function.block_insts(block);
+                    insts.for_each(|inst| finder.find_sources(inst, false));
+                }
+            }
+            finder.settle();
+            let mut found = finder.found();
             if waits.is_empty() {
                 return found;
             }
@@ -134,35 +152,6 @@ impl Divergence {
                 return whole;
             }
         }
-    }
-
-    /// The same, if lanes go on in parts behind those loops' waits for a barrier's phase that are `parting`.
-    fn of_waits(
-        function: &Function,
-        graph: &FlowGraph,
-        walk: &DepthFirst,
-        nest: &LoopNest,
-        chains: &DefUse,
-        parting: &EntitySet<Inst>,
-    ) -> Self {
-        let mut finder = Finder::new(function, graph, walk, nest, chains);
-        if function.kind == FunctionKind::Device {
-            finder.split.enter_partial(walk);
-            for &param in function.block_params(graph.entry()) {
-                finder.mark(param);
-            }
-        }
-        if function.level == Level::Abstract {
-            finder.find_all_sources(walk, parting);
-        } else {
-            // Machine loads are divergent anyway.
-            for &block in walk.preorder() {
-                let insts = function.block_insts(block);
-                insts.for_each(|inst| finder.find_sources(inst, false));
-            }
-        }
-        finder.settle();
-        finder.finish()
     }
 
     /// Whether lanes that are together where `value` is defined get the same.
@@ -486,7 +475,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn finish(self) -> Divergence {
+    /// What is known by now.
+    fn found(&self) -> Divergence {
         let loops: Vec<bool> = self
             .nest
             .loops()
@@ -505,7 +495,7 @@ impl<'a> Finder<'a> {
             joins: blocks().map(|block| self.split.is_join(block)).collect(),
             partial: blocks().map(|block| self.split.is_partial(block)).collect(),
             whole: Vec::new(),
-            lone: self.lone,
+            lone: self.lone.clone(),
             points: blocks()
                 .map(|block| match self.graph.succs(block).len() {
                     0 | 1 => None.into(),
@@ -514,10 +504,10 @@ impl<'a> Finder<'a> {
                 .collect(),
             loops,
             innermost_divergent,
-            divergent: self.divergent,
-            temporal: self.temporal,
-            branches: self.branches,
-            home: self.home,
+            divergent: self.divergent.clone(),
+            temporal: self.temporal.clone(),
+            branches: self.branches.clone(),
+            home: self.home.clone(),
         }
     }
 }

@@ -253,6 +253,12 @@ struct Carried {
 
 /// Lets what follows read the results of `inst` from parameters of its block. Those that nothing reads are results no more.
 fn carry_results(func: &mut Function, inst: Inst, tail: Block, all: &[Value]) -> Carried {
+    if all.is_empty() {
+        return Carried {
+            results: Vec::new(),
+            before: None,
+        };
+    }
     let mut read = vec![false; all.len()];
     func.map_all_uses(|reg| {
         if let Some(place) = all.iter().position(|&result| reg.value() == Some(result)) {
@@ -274,8 +280,8 @@ fn carry_results(func: &mut Function, inst: Inst, tail: Block, all: &[Value]) ->
         .filter(|&place| read[place] || !optional)
         .collect();
     let results: Vec<Value> = wanted.iter().map(|&place| all[place]).collect();
-    let before = (kept.len() == all.len() && !all.is_empty())
-        .then(|| wanted.iter().map(|&place| kept[place]).collect());
+    let before =
+        (kept.len() == all.len()).then(|| wanted.iter().map(|&place| kept[place]).collect());
     for place in 0..func.result_count(inst) {
         let value = func.operands(inst)[place].as_value();
         if value.is_some_and(|value| !results.contains(&value)) {
