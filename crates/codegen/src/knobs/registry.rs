@@ -301,6 +301,33 @@ pub static SHARE_CONSTANTS_SLACK: Key<i64> = Key::<i64>::new(
     "registers that are left free where numbers are shared",
 );
 
+/// Whether what loops advance is copied where its old number is read behind the new one.
+pub static SPLIT_CARRIED: Key<bool> = Key::<bool>::new(
+    10091,
+    "SplitCarried",
+    true,
+    "SplitCarried",
+    "what loops advance is copied where its old number is read behind the new one, and not on an edge of its own",
+);
+
+/// Whether doubles that are known lie in uniform registers.
+pub static UNIFORM_NUMBERS: Key<bool> = Key::<bool>::new(
+    10092,
+    "UniformNumbers",
+    true,
+    "UniformNumbers",
+    "doubles that are known and read more than once lie in uniform registers",
+);
+
+/// Whether neighbouring guarded accesses to global memory become one where all guards hold.
+pub static WIDEN_ACCESSES: Key<bool> = Key::<bool>::new(
+    10095,
+    "WidenAccesses",
+    true,
+    "WidenAccesses",
+    "neighbouring guarded accesses to global memory become one where all guards hold and the address is aligned",
+);
+
 /// Whether addresses that a loop advances take in what is added to them, and share their steps where registers are short.
 pub static MERGE_INDUCTIONS: Key<bool> = Key::<bool>::new(
     10034,
@@ -670,6 +697,9 @@ pub static KNOBS: &[&Knob] = &[
     &HOIST_LOADS_WORDS.knob,
     &SHARE_CONSTANTS.knob,
     &SHARE_CONSTANTS_SLACK.knob,
+    &SPLIT_CARRIED.knob,
+    &UNIFORM_NUMBERS.knob,
+    &WIDEN_ACCESSES.knob,
     &PAIR_PRODUCTS.knob,
     &MERGE_ACCESSES.knob,
     &FORWARD_LOADS.knob,

@@ -35,12 +35,14 @@ mod rotate_loops;
 mod share_constants;
 mod simplify_words;
 mod sink_predicates;
+mod split_carried;
 mod stage_and_fence;
 mod steer_threads;
 mod uniform_datapath;
 mod unroll_loops;
 mod warpgroup;
 mod warpgroup_operands;
+mod widen_accesses;
 
 pub use balance_pipes::balance_pipes;
 pub use beyond_control_words::{
@@ -83,10 +85,12 @@ pub use rotate_loops::rotate_loops;
 pub use share_constants::{explain as explain_shared_constants, share_constants};
 pub use simplify_words::simplify_words;
 pub use sink_predicates::sink_predicates;
+pub use split_carried::split_carried;
 pub use stage_and_fence::{explain as explain_fences, stage_and_fence};
 pub use steer_threads::steer_threads;
-pub use uniform_datapath::use_uniform_datapath;
+pub use uniform_datapath::{use_uniform_datapath, use_uniform_numbers};
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;
 pub use warpgroup_operands::hold_warpgroup_operands;
 pub(crate) use warpgroup_operands::{holds_warpgroup_operands, release_warpgroup_operands};
+pub use widen_accesses::widen_accesses;

@@ -22,6 +22,7 @@ use orias_ori::{
 use orias_sass::Op;
 use orias_sass::modifier_names as name;
 use orias_sass::modifier_values as value;
+use rustc_hash::FxHashMap;
 
 type Done = Result<(), PhaseError>;
 
@@ -330,10 +331,14 @@ fn place_fall(func: &mut Function, from: Block, to: Block, args: &[Value]) {
     func.layout.append_inst(inst, from);
 }
 
-/// Jumps to the block that follows become `next`; where a branch goes on elsewhere, a block with the jump is put between.
+/// Jumps to the block that follows become `next`; where a branch goes on elsewhere, a block with the jump is put between. Of two ways of which neither follows, the one that
+/// goes back is taken by the branch: a loop has one jump then, and what it carries needs no block on its edge.
 fn fall_through(func: &mut Function) -> Done {
     let blocks: Vec<Block> = func.blocks().collect();
-    for block in blocks {
+    let place: FxHashMap<Block, usize> = (blocks.iter().copied().enumerate())
+        .map(|(place, block)| (block, place))
+        .collect();
+    for (at, &block) in blocks.iter().enumerate() {
         let Some(last) = func.terminator(block) else {
             continue;
         };
@@ -353,11 +358,21 @@ fn fall_through(func: &mut Function) -> Done {
                     }
                 }
             }
-            Some(_) if guarded => {
+            Some(op) if guarded => {
                 let Some(&edge) = func.edges(last).last() else {
                     continue;
                 };
                 if next != Some(func.edge_target(edge)) {
+                    if op == Op::BRA {
+                        let back = |edge: Edge| {
+                            let target = place.get(&func.edge_target(edge));
+                            target.is_some_and(|&target| target <= at)
+                        };
+                        let ways = func.edges(last);
+                        if back(edge) && !back(ways[0]) {
+                            turn_round(func, last);
+                        }
+                    }
                     jump_between(func, block, edge)?;
                 }
             }
@@ -365,6 +380,23 @@ fn fall_through(func: &mut Function) -> Done {
         }
     }
     Ok(())
+}
+
+/// Exchanges the ways of a conditional branch.
+fn turn_round(func: &mut Function, branch: Inst) {
+    let guard = func.inst(branch).guard();
+    let (&[taken, other], Some(predicate)) = (func.edges(branch), guard.reg()) else {
+        return;
+    };
+    let way = |edge: Edge| (func.edge_target(edge), func.edge_args(edge).to_vec());
+    let (first, second) = (way(taken), way(other));
+    func.set_edge(taken, second.0, &second.1);
+    func.set_edge(other, first.0, &first.1);
+    let opposite = match guard.is_negated() {
+        true => Guard::when(predicate),
+        false => Guard::unless(predicate),
+    };
+    func.set_guard(branch, opposite);
 }
 
 /// Puts a block with a jump behind `block`, on `edge`.
