@@ -34,6 +34,7 @@ pub mod run;
 pub mod statistics;
 pub mod target;
 pub mod timeline;
+mod tools_patch;
 mod usage;
 pub mod versions;
 pub mod view;

@@ -102,6 +102,7 @@ const fn case(
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
+    case("compile-as-tools-patch", "", "-astoolspatch", "Entry function is not allowed", NEVER),
     case("compile-only", "", "-c", "relocatable object", "executable"),
     case("compiler-annotations", "", "-annotate", "ANNOTATIONS", NEVER),
     case("def-load-cache", "", "-dlcm=cg", "LDG.E.STRONG.GPU", NEVER),

@@ -49,11 +49,15 @@ impl Checker<'_, '_> {
         let Some(operand) = body.operands(instruction).get(at) else {
             return;
         };
-        if let OperandKind::AtVariable(id, _) = operand.kind
-            && forbidden.contains(&id)
-        {
-            let name = self.module.name(self.module.variable(id).name);
-            self.error(operand.span, format!("{message} '{name}'"));
+        if let OperandKind::AtVariable(id, _) = operand.kind {
+            let variable = self.module.variable(id);
+            let name = variable.name;
+            let same = |id: &VariableId| self.module.variable(*id).name == name;
+            // ptxas goes by the name, though a variable of a block hides the parameter.
+            if variable.space == Space::Param && forbidden.iter().any(same) {
+                let name = self.module.name(name);
+                self.error(operand.span, format!("{message} '{name}'"));
+            }
         }
     }
 
