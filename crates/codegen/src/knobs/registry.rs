@@ -692,4 +692,6 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::DEPTH_THRESHOLD.knob,
     &scheduling::SPILL_MODE.knob,
     &scheduling::PIPELINE.knob,
+    &scheduling::UNITS.knob,
+    &scheduling::PASS_WAITS.knob,
 ];

@@ -41,6 +41,7 @@ mod uniform_datapath;
 mod unroll_loops;
 mod warpgroup;
 mod warpgroup_operands;
+mod wide_sums;
 
 pub use balance_pipes::balance_pipes;
 pub use beyond_control_words::{
@@ -88,5 +89,6 @@ pub use steer_threads::steer_threads;
 pub use uniform_datapath::use_uniform_datapath;
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;
+pub(crate) use warpgroup::{ends_group, is_product, product_sum, waits_for};
 pub use warpgroup_operands::hold_warpgroup_operands;
 pub(crate) use warpgroup_operands::{holds_warpgroup_operands, release_warpgroup_operands};
