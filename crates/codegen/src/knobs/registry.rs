@@ -736,6 +736,8 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::SPILL_MODE.knob,
     &scheduling::PIPELINE.knob,
     &scheduling::MATRIX_FIRST.knob,
+    &scheduling::UNITS.knob,
+    &scheduling::PASS_WAITS.knob,
 ];
 
 #[cfg(test)]
