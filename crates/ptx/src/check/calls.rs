@@ -159,8 +159,8 @@ impl Checker<'_, '_> {
                     self.arguments(body, span, arguments, &prototype.parameters, Way::Argument);
                 }
                 Some(TargetListKind::Call(functions)) => {
-                    if let Some(first) = functions.first() {
-                        let target = module.function(*first);
+                    for function in functions {
+                        let target = module.function(*function);
                         self.arguments(body, span, results, &target.returns, Way::Result);
                         self.arguments(body, span, arguments, &target.parameters, Way::Argument);
                     }
