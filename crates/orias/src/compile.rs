@@ -7,6 +7,7 @@ use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
+use crate::stack_size;
 use crate::statistics::{Counter, Stage, Statistics};
 use crate::target::TargetKind;
 use crate::tools_patch;
@@ -203,6 +204,9 @@ fn generate(
         warnings.extend(sections.remarks());
     }
     let sections = sections.filter(|_| options.writes_debug_info());
+    for (_, ptx) in sources {
+        warnings.extend(stack_size::warnings(ptx, options));
+    }
     let mut lowered = std::mem::take(&mut module.kernels);
     for kernel in &mut lowered {
         warnings.extend(bounded(kernel, target));

@@ -25,6 +25,8 @@ pub struct Options {
     pub max_registers: Option<u32>,
     /// Make an object for a linker, not a program for the driver.
     pub relocatable: bool,
+    /// Nothing is said about stacks of unknown size.
+    pub no_stack_size_warning: bool,
     /// Make functions that a tool patches into programs. Goes with `relocatable`: every function has a text of its own.
     pub tools_patch: bool,
     /// The object is a whole program that a linker adds system functions to: nobody outside sees its functions.
@@ -78,6 +80,7 @@ impl Default for Options {
             contract: None,
             max_registers: None,
             relocatable: false,
+            no_stack_size_warning: false,
             tools_patch: false,
             extensible: false,
             function_registers: None,

@@ -336,6 +336,13 @@ fn what_cannot_be_linked_is_refused_in_the_words_of_ptxas() {
 }
 
 #[test]
+fn arguments_of_open_length_may_be_left_out() {
+    let call = ".extern .func f (.param .b32 a, .param .align 4 .b8 rest[]);
+        .visible .entry k() { .param .b32 z; st.param.b32 [z], 1; call f, (z); ret; }";
+    assert_eq!(said(call, true), "made, 0 messages");
+}
+
+#[test]
 fn a_whole_program_has_what_it_calls() {
     let calls = |name: &str| {
         format!(".extern .func {name} (); .visible .entry k() {{ call {name}; ret; }}")

@@ -108,6 +108,14 @@ pub(super) fn set_contract(invocation: &mut Invocation, value: &Value) -> Result
     Ok(())
 }
 
+pub(super) fn set_no_stack_size_warning(
+    invocation: &mut Invocation,
+    _: &Value,
+) -> Result<(), Diagnostic> {
+    invocation.options.no_stack_size_warning = true;
+    Ok(())
+}
+
 /// The registers and the memory descriptors of the patched program are not the patch's.
 pub(super) fn set_tools_patch(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     invocation.options.tools_patch = true;

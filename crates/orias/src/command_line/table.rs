@@ -111,9 +111,6 @@ use Takes::{
 
 const ONE_ALLOCATOR: Status = NoEffect("Orias has one way to allocate registers");
 const NO_SUCH_WARNING: Status = NoEffect("Orias does not give this warning");
-const NO_STACK_WARNING: Status = NoEffect(
-    "nothing is said about stacks of unknown size, nor does ptxas 13.0 for whole programs",
-);
 const NO_TENSOR_MEMORY: Status =
     NoEffect("Hopper has no tensor memory; ptxas ignores it there too");
 
@@ -223,7 +220,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "No warning about double precision where the GPU has none."),
     row("suppress-sparse-mma-advisory-info", "suppress-sparse-mma-advisory-info", Nothing, "", NO_SUCH_WARNING, nothing,
         "No advice about mma.sp."),
-    row("suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, "", NO_STACK_WARNING, nothing,
+    row("suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, "", Effective, set_no_stack_size_warning,
         "No warning when the size of the stack is unknown."),
     row("verbose", "v", Nothing, "", Effective, set_verbose,
         "Report registers, memory and barriers used by each function."),

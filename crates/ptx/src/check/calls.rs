@@ -17,7 +17,11 @@ impl Checker<'_, '_> {
             if instruction.guard.get().is_some() {
                 self.guarded_parameter(function, body, instruction);
             }
-            match module.opcode(instruction).op {
+            let op = module.opcode(instruction).op;
+            if op != Some(Op::Call) {
+                self.addresses_of_arguments(function, body, instruction);
+            }
+            match op {
                 Some(Op::Call) => self.call(body, instruction),
                 Some(Op::St) => self.parameter_access(
                     body,
@@ -34,6 +38,27 @@ impl Checker<'_, '_> {
                     "Illegal to read function return parameter",
                 ),
                 _ => {}
+            }
+        }
+    }
+
+    /// What a body declares in parameter space is for calls and has no address.
+    fn addresses_of_arguments(
+        &mut self,
+        function: &Function,
+        body: &Body,
+        instruction: &Instruction,
+    ) {
+        for operand in body.operands(instruction) {
+            let (OperandKind::Variable(id) | OperandKind::Offset(id, _)) = operand.kind else {
+                continue;
+            };
+            let variable = self.module.variable(id);
+            let own = function.parameters.contains(&id) || function.returns.contains(&id);
+            if variable.space == Space::Param && !own {
+                let name = self.module.name(variable.name);
+                let message = format!("Illegal to take address of parameter '{name}'");
+                self.error(operand.span, message);
             }
         }
     }
@@ -134,8 +159,8 @@ impl Checker<'_, '_> {
                     self.arguments(body, span, arguments, &prototype.parameters, Way::Argument);
                 }
                 Some(TargetListKind::Call(functions)) => {
-                    if let Some(first) = functions.first() {
-                        let target = module.function(*first);
+                    for function in functions {
+                        let target = module.function(*function);
                         self.arguments(body, span, results, &target.returns, Way::Result);
                         self.arguments(body, span, arguments, &target.parameters, Way::Argument);
                     }
