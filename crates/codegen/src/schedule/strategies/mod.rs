@@ -12,6 +12,7 @@
 //! | `loop` | `latency`, with loop-carried chains counted in full |
 //! | `tensor` | `batch`, for blocks with matrix operations |
 //! | `prefetch` | `latency`, with loads from global memory first of all |
+//! | `units` | a mode of the engine, with heights that count units ([`units`]) |
 //!
 //! [`select`] is ptxas's cascade of heuristics, by the size and the kind of a block. Its choice competes with what the three modes found:
 //! whoever's order is estimated cheapest wins, so a strategy that does not pay costs compile time and nothing else. Knob `SchedStrategy` names one to be used alone, or
@@ -21,6 +22,7 @@ mod backtracking;
 mod bottom_up;
 mod depth_first;
 mod permutation;
+mod units;
 
 use super::engine::{self, Settings};
 use super::graph::{Graph, Timeline};
@@ -86,6 +88,8 @@ pub enum Strategy {
     Tensor,
     /// ILP, with loads from global memory first.
     Prefetch,
+    /// A mode, with what units take counted in heights.
+    Units,
 }
 
 /// An order that a strategy found.
@@ -106,7 +110,7 @@ impl Found {
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 10] = [
+    pub const ALL: [Strategy; 11] = [
         Strategy::Pressure,
         Strategy::Latency,
         Strategy::Batch,
@@ -117,6 +121,7 @@ impl Strategy {
         Strategy::Loop,
         Strategy::Tensor,
         Strategy::Prefetch,
+        Strategy::Units,
     ];
 
     /// What reports and the knob call it.
@@ -132,6 +137,7 @@ impl Strategy {
             Strategy::Loop => "loop",
             Strategy::Tensor => "tensor",
             Strategy::Prefetch => "prefetch",
+            Strategy::Units => "units",
         }
     }
 
@@ -166,6 +172,11 @@ impl Strategy {
                 has_matrix(task.graph).then(|| with_mode(task, Mode::DynBatch, task.timeline))
             }
             Strategy::Prefetch => prefetch(task),
+            Strategy::Units => {
+                let heights = units::heights(task.graph, task.timeline);
+                let timeline = Timeline::with_heights(task.graph, &heights);
+                Some(with_mode(task, task.settings.mode, &timeline))
+            }
         }
     }
 }
@@ -209,7 +220,7 @@ pub fn select(graph: &Graph, in_loop: bool, opt_level: u8) -> Option<Strategy> {
 }
 
 /// Whether there are matrix operations.
-fn has_matrix(graph: &Graph) -> bool {
+pub(super) fn has_matrix(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| node.pipe == Pipe::Tensor)
 }
 
