@@ -98,8 +98,10 @@ fn compiled<'a>(ptx: &'a Module<'_>, options: &Options) -> Vec<&'a Function> {
 
 /// The functions that code calls or whose address it takes.
 fn named(body: &Body) -> impl Iterator<Item = FunctionId> {
-    body.operands.iter().filter_map(|operand| match operand.kind {
-        OperandKind::Function(id) => Some(id),
-        _ => None,
-    })
+    body.operands
+        .iter()
+        .filter_map(|operand| match operand.kind {
+            OperandKind::Function(id) => Some(id),
+            _ => None,
+        })
 }

@@ -7,8 +7,10 @@ use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
+use crate::stack_size;
 use crate::statistics::{Counter, Stage, Statistics};
 use crate::target::TargetKind;
+use crate::tools_patch;
 use crate::usage::{self, Usage};
 use crate::warpgroup;
 use orias_codegen::knobs::registry::{GEN_ERRBAR_AT_EXIT, STEER_THREADS};
@@ -178,6 +180,12 @@ fn generate(
             sections.take(ptx);
         }
         counter.ends(Stage::DebugInfo);
+        if options.tools_patch {
+            let problems = tools_patch::problems(ptx, options);
+            if !problems.is_empty() {
+                return Err(problems);
+            }
+        }
         let said = abi::remarks(ptx, options);
         if said.iter().any(|it| it.severity == Severity::Fatal) {
             return Err(said);
@@ -196,6 +204,9 @@ fn generate(
         warnings.extend(sections.remarks());
     }
     let sections = sections.filter(|_| options.writes_debug_info());
+    for (_, ptx) in sources {
+        warnings.extend(stack_size::warnings(ptx, options));
+    }
     let mut lowered = std::mem::take(&mut module.kernels);
     for kernel in &mut lowered {
         warnings.extend(bounded(kernel, target));
@@ -258,9 +269,13 @@ fn generate(
     functions.extend(
         finish_functions(slow_paths, &kernels, options, stop).map_err(|error| vec![error])?,
     );
+    if options.tools_patch {
+        warnings.extend(tools_patch::uniform_registers(&functions));
+    }
     counter.ends(Stage::Generate);
     if let Some(links) = &mut module.links {
         links.extensible = options.extensible;
+        links.tools_patch = options.tools_patch;
     }
     let cubin = container::build(&module, &kernels, &functions, (lines, sections), target)
         .map_err(|error| vec![error])?;
@@ -514,7 +529,10 @@ fn finish_functions(
             .filter(|it| it.kernel.callees.contains(&function.name));
         let target = function.target;
         let limits = callers.map(|it| most_registers(&it.kernel.code.attributes, target));
-        let own = options.function_registers.or(options.max_registers);
+        let own = match options.tools_patch {
+            true => Some(tools_patch::REGISTERS),
+            false => options.function_registers.or(options.max_registers),
+        };
         function.attributes.max_registers = match options.relocatable {
             // Who calls it is not known.
             true => own.unwrap_or(0),

@@ -616,6 +616,15 @@ pub static AGGREGATE_UPDATES: Key<bool> = Key::<bool>::new(
     "lanes that update one word together combine their numbers, and one of them updates memory",
 );
 
+/// Whether a tool patches the code into a program.
+pub static PATCH_CODE: Key<bool> = Key::<bool>::new(
+    10131,
+    "PatchCode",
+    false,
+    "SelectInstructions",
+    "global memory without descriptors, as uniform registers are the patched program's (--compile-as-tools-patch)",
+);
+
 /// Whether functions look whether their frames fit the stack.
 pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     10075,
@@ -713,6 +722,7 @@ pub static KNOBS: &[&Knob] = &[
     &POST_SCHEDULE_KEEP.knob,
     &MERC_ENCODING_CACHE.knob,
     &AGGREGATE_UPDATES.knob,
+    &PATCH_CODE.knob,
     &MERC_TRACE.knob,
     &scheduling::INSTRUCTIONS.knob,
     &scheduling::REDUCE_REG.knob,
@@ -726,6 +736,8 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::SPILL_MODE.knob,
     &scheduling::PIPELINE.knob,
     &scheduling::MATRIX_FIRST.knob,
+    &scheduling::UNITS.knob,
+    &scheduling::PASS_WAITS.knob,
 ];
 
 #[cfg(test)]

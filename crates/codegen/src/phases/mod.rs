@@ -42,6 +42,7 @@ mod uniform_datapath;
 mod unroll_loops;
 mod warpgroup;
 mod warpgroup_operands;
+mod wide_sums;
 mod widen_accesses;
 
 pub use balance_pipes::balance_pipes;
@@ -91,6 +92,7 @@ pub use steer_threads::steer_threads;
 pub use uniform_datapath::{use_uniform_datapath, use_uniform_numbers};
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;
+pub(crate) use warpgroup::{ends_group, is_product, product_registers, product_sum, waits_for};
 pub use warpgroup_operands::hold_warpgroup_operands;
 pub(crate) use warpgroup_operands::{holds_warpgroup_operands, release_warpgroup_operands};
 pub use widen_accesses::widen_accesses;

@@ -182,6 +182,7 @@ impl Selector<'_> {
         policy: Operand,
         described: bool,
     ) -> Result<Operand, PhaseError> {
+        let described = described && !(self.undescribed && policy == Operand::None);
         let (place, offset) = self.settled(place)?;
         let base = self.base_pair(place)?;
         let descriptor = match (described, policy) {

@@ -2,10 +2,12 @@
 //!
 //! A branch becomes BRA under a guard, with the block that follows as its other way. A way into a block that does nothing but
 //! exit becomes EXIT under a guard, unless the exit follows and the other way is a jump. `region_meet` becomes BSYNC at the end of its block: lanes go on at the address its BSSY names, which is
-//! the block behind. A switch that is left becomes a load from a table and BRX.
+//! the block behind. A switch that is left becomes a load from a table and BRX. A branch that asks whether a predicate holds in a running lane is BRA.U.ANY, which asks itself: all
+//! lanes take it or none.
 
 use super::barrier::TRAP;
 use super::compare;
+use super::emission::Mod;
 use super::selector::{Selector, pt, refused};
 use super::sources;
 use crate::module::{POINTER_BYTES, jump_table_name};
@@ -44,7 +46,18 @@ impl Selector<'_> {
         target: Option<(Block, Vec<Value>)>,
         next: Option<(Block, Vec<Value>)>,
     ) -> Done {
-        let mods = self.mods(op, &[])?;
+        self.end_with(op, &[], guard, target, next)
+    }
+
+    fn end_with(
+        &mut self,
+        op: Op,
+        mods: &[Mod],
+        guard: Guard,
+        target: Option<(Block, Vec<Value>)>,
+        next: Option<(Block, Vec<Value>)>,
+    ) -> Done {
+        let mods = self.mods(op, mods)?;
         let mut cursor = Cursor::before(self.func, self.at);
         let mut builder = cursor.build(op).mods(mods).guard(guard).operand(pt());
         if let Some((block, args)) = target {
@@ -89,6 +102,10 @@ pub(super) fn jump(s: &mut Selector<'_>) -> Done {
 pub(super) fn branch(s: &mut Selector<'_>) -> Done {
     let (taken, other) = (s.way(0)?, s.way(1)?);
     let condition = s.operand(0);
+    if let Some(any) = any_running(s, condition) {
+        let mods = [(name::MODE, value::U_ANY)];
+        return s.end_with(Op::BRA, &mods, any, Some(taken), Some(other));
+    }
     let (predicate, opposite) = match compare::opposite_test(s, condition)? {
         Some(set) => (
             Operand::from(set),
@@ -124,6 +141,19 @@ pub(super) fn branch(s: &mut Selector<'_>) -> Done {
         return s.end(Op::BRA, when(!negated), Some(other), Some(taken));
     }
     s.end(Op::BRA, when(negated), Some(taken), Some(other))
+}
+
+/// The predicate that `condition` asks all running lanes for, as the guard of a branch, if nobody else reads the answer.
+fn any_running(s: &mut Selector<'_>, condition: Operand) -> Option<Guard> {
+    let plain = condition.as_value().filter(|_| condition.mods().is_empty());
+    let asked = s.absorbable(plain?, AbstractOp::AnyRunning)?;
+    let source = s.func.operands(asked)[s.func.result_count(asked)];
+    let predicate = s.predicate_of(source).operand;
+    let reg = predicate.reg().filter(|reg| reg.value().is_some())?;
+    Some(match predicate.mods().contains(SourceMods::NOT) {
+        true => Guard::unless(reg),
+        false => Guard::when(reg),
+    })
 }
 
 /// A jump through a table in the kernel's constant bank. The table has the offsets of the ways from the start of the text, which the branch counts from.

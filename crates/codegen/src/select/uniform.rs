@@ -6,8 +6,8 @@
 //! | a kernel parameter, launch dimension or the number of a named texture | ULDC |
 //! | anything else | R2UR |
 //!
-//! R2UR carries the guard of the operation being selected: where it holds in one lane, that lane's word is taken; where there is no guard the
-//! word must be the same in all lanes that run. A uniform register must not live across a branch that only part of the warp takes, so the
+//! R2UR carries the guard of the operation being selected: where it holds in one lane, that lane's word is taken; where there is no guard, that of the lowest lane that
+//! runs, which must be the one that is meant, if the word is not the same in all. A uniform register must not live across a branch that only part of the warp takes, so the
 //! words are made in the block of the instruction that reads them.
 
 use super::selector::{Selector, pt, urz};

@@ -343,7 +343,7 @@ impl Plan<'_> {
     }
 }
 
-fn binding(linkage: Linkage) -> u8 {
+pub(super) fn binding(linkage: Linkage) -> u8 {
     match linkage {
         Linkage::Local => stb::LOCAL,
         Linkage::Weak => stb::WEAK,

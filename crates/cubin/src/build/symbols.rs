@@ -139,7 +139,10 @@ impl<'a> Plan<'a> {
             let symbol = Symbol {
                 name: function.name.as_str().into(),
                 kind: stt::FUNC,
-                binding: if is_entry { stb::GLOBAL } else { stb::LOCAL },
+                binding: match is_entry {
+                    true => stb::GLOBAL,
+                    false => super::object::binding(function.linkage),
+                },
                 other: if is_entry { sto::ENTRY } else { 0 },
                 place: SymbolPlace::Section(self.index(Key::Text(number))),
                 value: 0,

@@ -10,6 +10,7 @@ use crate::debug::{self, Sections};
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
 use orias_codegen::{BEHIND_CALL, Linkage, Links, LoweredModule, Reference, Symbol, SymbolSpace};
+use orias_cubin::attribute::{Attribute, Value, id};
 use orias_cubin::build::{self, Address, CodeRelocation, Object, SharedVariable, Variable};
 use orias_cubin::elf::relocation as kind;
 use orias_eval::texture::Record;
@@ -177,7 +178,23 @@ pub(super) fn build(
     cubin.lines = lines.info(module, &files);
     cubin.debug =
         sections.map(|sections| super::debug_info(&sections, module, kernels, functions, target));
-    cubin.object = Some(object);
+    match links.tools_patch {
+        false => cubin.object = Some(object),
+        // What a linker is told has no place in a file for a tool, and it would define what is declared only.
+        true => {
+            let globals = cubin.globals.iter_mut();
+            for global in globals.filter(|it| it.linkage == build::Linkage::Elsewhere) {
+                global.linkage = build::Linkage::Global;
+            }
+            Variable::place_in_order(&mut cubin.globals);
+            for function in &mut cubin.functions {
+                function.attributes.push(Attribute {
+                    id: id::TOOLS_PATCH_FUNC,
+                    value: Value::Flag(0),
+                });
+            }
+        }
+    }
     let cubin = cubin.build().map_err(internal)?;
     cubin.write().map_err(internal)
 }

@@ -71,7 +71,7 @@ impl Checker<'_, '_> {
             if let Some(body) = &function.body {
                 self.gates(body, &mut verdicts);
                 self.calls(function, body);
-                if self.options.mode.is_real() && function.entry {
+                if matches!(self.options.mode, Mode::Real | Mode::Extensible) && function.entry {
                     self.shared_memory(function);
                 }
             } else if self.options.mode.is_real() {
