@@ -92,7 +92,7 @@ pub use steer_threads::steer_threads;
 pub use uniform_datapath::{use_uniform_datapath, use_uniform_numbers};
 pub use unroll_loops::{explain as explain_unrolling, unroll_loops};
 pub use warpgroup::add_warpgroup_waits;
-pub(crate) use warpgroup::{ends_group, is_product, product_sum, waits_for};
+pub(crate) use warpgroup::{ends_group, is_product, product_registers, product_sum, waits_for};
 pub use warpgroup_operands::hold_warpgroup_operands;
 pub(crate) use warpgroup_operands::{holds_warpgroup_operands, release_warpgroup_operands};
 pub use widen_accesses::widen_accesses;

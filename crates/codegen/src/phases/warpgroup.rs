@@ -219,6 +219,12 @@ pub(crate) fn ends_group(func: &Function, inst: Inst) -> bool {
     func.machine_modifier(inst, name::GSB) == Some(value::GSB0)
 }
 
+/// What a product writes and reads after it has been issued, on physical registers.
+pub(crate) fn product_registers(func: &Function, inst: Inst) -> impl Iterator<Item = PhysReg> {
+    let own = product(func, inst);
+    own.sum.into_iter().chain(own.sources)
+}
+
 /// What a product makes, before allocation.
 pub(crate) fn product_sum(func: &Function, inst: Inst) -> Option<Value> {
     slot_operand(func, inst, slot::D)?.1.as_value()

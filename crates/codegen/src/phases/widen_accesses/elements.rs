@@ -13,6 +13,9 @@ pub(super) fn packed(emit: &mut Emit<'_>, run: &Run) -> Vec<Value> {
     let permute = |emit: &mut Emit<'_>, low: Operand, high: Operand, selector: u64| {
         emit.op(AbstractOp::Prmt, (), &[low, high, imm(selector)])
     };
+    if run[0].bytes == 8 {
+        return run.iter().flat_map(|it| emit.words(it.value)).collect();
+    }
     let per_word = (4 / run[0].bytes) as usize;
     let words = run.chunks(per_word).map(|chunk| {
         let values: SmallVec<[Operand; 4]> = chunk.iter().map(|it| it.value.into()).collect();
@@ -72,6 +75,9 @@ pub(super) fn unpacked(
     lower: bool,
 ) -> Operand {
     let bytes = run[0].bytes;
+    if bytes == 8 {
+        return emit.collect(&words[2 * element..2 * element + 2]).into();
+    }
     let per_word = (4 / bytes) as usize;
     let word = Operand::from(words[element / per_word]);
     if bytes == 4 {
@@ -104,7 +110,7 @@ pub(super) fn keeps_element(func: &Function, uses: &DefUse, load: &Access) -> bo
     let &[kept] = func.kept(load.inst) else {
         return func.kept(load.inst).is_empty();
     };
-    if load.bytes == 4 || reads_lower_bits(func, uses, load.value, load.bytes) {
+    if load.bytes >= 4 || reads_lower_bits(func, uses, load.value, load.bytes) {
         return true;
     }
     let number = match kept {

@@ -15,7 +15,7 @@
 //! (versioning, of superword-level parallelism). `narrow` counts as rare. What is loaded comes to `tail` as words, taken apart there, so that nobody waits for it on the wide way; what is stored is packed in
 //! `head`, where two conversions become one word, and taken apart again on the narrow way. Loads that come one after another under the same guards share one test.
 //!
-//! **Which.** Weak accesses of 8, 16 and 32 bits from one base, in one block outside of loops, at least [`LEAST`] in a row that make up 4, 8 or 16 bytes (at least [`LEAST_PLAIN`] if they have no guards: code without them was
+//! **Which.** Weak accesses of 8 to 64 bits from one base, in one block outside of loops, at least [`LEAST`] in a row that make up 4, 8 or 16 bytes, or two of 8 (at least [`LEAST_PLAIN`] if they have no guards: code without them was
 //! written for what it does). Loads go down to the last of their run: nothing in between changes memory or reads what they loaded. Stores too: nothing in between accesses memory. Each byte that is read or written
 //! wide is one that the run would access: all guards hold.
 //!
@@ -40,8 +40,9 @@ use orias_ori::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// How many accesses become one, at least.
+/// How many accesses become one, at least, and the same of doublewords.
 const LEAST: usize = 4;
+const LEAST_WIDE: usize = 2;
 
 /// The same where they have no guards.
 const LEAST_PLAIN: usize = 8;
@@ -130,7 +131,9 @@ fn plan(func: &Function) -> Option<Vec<Shared>> {
         let insts = func.block_insts(block);
         insts.filter(|&inst| is_candidate(func, inst)).count()
     };
-    let blocks: Vec<Block> = func.blocks().filter(|&it| accesses(it) >= LEAST).collect();
+    let blocks: Vec<Block> = (func.blocks())
+        .filter(|&it| accesses(it) >= LEAST_WIDE)
+        .collect();
     if blocks.is_empty() || has_products_of_groups(func) {
         return None;
     }
@@ -179,6 +182,7 @@ fn access(func: &Function, inst: Inst) -> Option<Access> {
     let value = value.as_value().filter(|_| value.mods().is_empty())?;
     let bytes = match func.modifier::<Scalar>(inst)?.bits() {
         bits @ (8 | 16 | 32) if func.value_type(value) == Type::R => i64::from(bits / 8),
+        64 if func.value_type(value) == Type::R2 => 8,
         _ => return None,
     };
     let Operand::Address(address) = address else {
@@ -254,12 +258,7 @@ fn in_block(func: &Function, uses: &DefUse, block: Block) -> Vec<Shared> {
                 continue;
             }
             let guards = guards(func, &run);
-            let least = if guards.is_empty() {
-                LEAST_PLAIN
-            } else {
-                LEAST
-            };
-            if run.len() < least {
+            if guards.is_empty() && run.len() < LEAST_PLAIN {
                 continue;
             }
             found.push(Shared {
@@ -325,7 +324,12 @@ fn runs(func: &Function, mut accesses: Vec<Access>, loads: bool) -> Vec<Run> {
 /// How many accesses, one behind the other, make up `width` bytes.
 fn vector(func: &Function, accesses: &[Access], width: i64) -> Option<usize> {
     let count = usize::try_from(width / accesses[0].bytes).ok()?;
-    let run = accesses.get(..count).filter(|_| count >= LEAST)?;
+    let least = if accesses[0].bytes == 8 {
+        LEAST_WIDE
+    } else {
+        LEAST
+    };
+    let run = accesses.get(..count).filter(|_| count >= least)?;
     let first = run[0];
     let alike = |(index, it): (usize, &Access)| {
         it.offset == first.offset + index as i64 * first.bytes
@@ -414,7 +418,8 @@ fn widen(
         for (element, access) in run.iter().enumerate() {
             let part = unpacked(&mut emit, &words, run, element, lower[element]);
             let result = [Operand::from(access.value)];
-            let mods = (Scalar::B32,);
+            let wide = access.bytes == 8;
+            let mods = (if wide { Scalar::B64 } else { Scalar::B32 },);
             emit.put(AbstractOp::Mov, mods, &result, &[part], Guard::ALWAYS, &[]);
         }
         emit.finish()?;
@@ -434,7 +439,7 @@ fn load_narrow(
         let mut loaded = run.clone();
         for access in &mut loaded {
             guards.compute_again(func, narrow, access.inst)?;
-            let fresh = func.create_value(Type::R);
+            let fresh = func.create_value(func.value_type(access.value));
             func.map_defs(access.inst, |_| fresh.into());
             func.layout.append_inst(access.inst, narrow);
             access.value = fresh;

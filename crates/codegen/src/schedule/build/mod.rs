@@ -293,7 +293,7 @@ impl<'a> Builder<'a> {
             order.takes = order.takes.with(order.follows);
             order.follows = order::FenceClasses::NONE;
         }
-        if self.products.are_there() && waits_for(self.func, inst).is_some() {
+        if self.products.are_under_way() && waits_for(self.func, inst).is_some() {
             order.takes = order::BETWEEN_THREADS;
         }
         let cut = self.fences.piece.max(1);

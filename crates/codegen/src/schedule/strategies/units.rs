@@ -4,56 +4,76 @@
 //! to go five hundred cycles before the last, and so has what leads to it. A list scheduler that goes by chains alone takes such pieces side by side: it compares,
 //! selects and finds maxima for all rows of a tile while the unit of exponentials idles, and then waits for that unit.
 //!
-//! So the block is scheduled twice, cycle by cycle, with units and issue slots. Forwards the instruction goes first that is furthest from the end: by its longest chain, or by how many
-//! slots what hangs on it takes (a factor that a hundred products wait for comes before a number that is added to another). Backwards, from the end, the one that
-//! came last forwards; when it is placed there is what this is about. Between equals pieces follow each other in program order instead of ending all at once.
-//! A piece is a tree of dependences: each instruction hangs on the one that it gets its operands from last.
+//! So the block is scheduled once backwards, cycle by cycle, with units and issue slots: of the instructions whose readers have been placed the one goes that is furthest from the start.
+//! That is its longest chain from there; or, if that takes longer, what its unit has still to do, from the first cycle in which the unit can have anything to do. So the
+//! busiest unit is never kept waiting, and the rest fills the slots between. A number that many wait for (the factor of all sums of a row) counts as nearer by a cycle for each: they fill slots
+//! once it is there. Between equals goes the one whose piece stands last, so that pieces follow each other instead of ending all at
+//! once. A piece is a tree of dependences: each instruction hangs on the one that it gets its operands from last, and trees are walked in program order.
 //!
 //! Cost: O(n log n), n the nodes, and edges.
 
 use crate::clock::Clock;
-use crate::schedule::graph::{Edge, Graph, Timeline};
+use crate::schedule::graph::{Graph, Timeline};
 use orias_machine::issue::Unit;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// So many that wait for one number fill slots. (Fewer would set equal pieces apart: one more reader here and there, and all that have it come first.)
+const MANY: u32 = 8;
+
+/// What a unit has to do.
+#[derive(Clone, Debug, Default)]
+struct Work {
+    /// The first cycle in which it can have anything to do; none if it never has.
+    first: Option<u32>,
+    /// Cycles of what has not been placed.
+    left: u32,
+    /// What could be placed now, by its distance from the start, and its place in its tree.
+    ready: BinaryHeap<(u32, u32, u32)>,
+}
+
+impl Work {
+    /// How far from the start the next of its instructions is, its place in its tree, and which it is.
+    fn next(&self) -> Option<(u32, u32, u32)> {
+        let &(earliest, rank, node) = self.ready.peek()?;
+        let busy = self.first.map_or(0, |first| first + self.left);
+        Some((earliest.max(busy), rank, node))
+    }
+}
 
 /// By node: cycles from its issue to the end of the block.
 pub(super) fn heights(graph: &Graph, timeline: &Timeline) -> Vec<u32> {
     let count = graph.len();
     let trees = Trees::new(graph, timeline);
-    let far = |node: usize| {
-        let slots = u32::from(graph.nodes[node].latency) + trees.slots[node];
-        timeline.height[node].max(slots)
-    };
-    let first = (0..count).map(|node| (far(node), u32::MAX - trees.rank[node]));
-    let starts = pass(graph, true, first.collect(), vec![0; count]);
-    let last = (0..count).map(|node| (starts[node], trees.rank[node]));
-    let ends = (0..count).map(|node| own_height(graph, node));
-    pass(graph, false, last.collect(), ends.collect())
-}
-
-/// When each node issues, counted from the start or from the end, if of those that can issue the one with the greatest key does. No node issues before it is its time.
-fn pass(graph: &Graph, forward: bool, keys: Vec<(u32, u32)>, mut time: Vec<u32>) -> Vec<u32> {
-    let count = graph.len();
-    let mut left: Vec<u32> = match forward {
-        true => (0..count).map(|it| graph.preds(it).len() as u32).collect(),
-        false => (0..count)
-            .map(|it| graph.succs(it).count() as u32)
-            .collect(),
-    };
+    let mut left: Vec<u32> = (0..count)
+        .map(|node| graph.succs(node).count() as u32)
+        .collect();
+    let mut height: Vec<u32> = (0..count).map(|node| own_height(graph, node)).collect();
     let mut pending: BinaryHeap<Reverse<(u32, u32)>> = BinaryHeap::new();
-    let mut ready: Vec<BinaryHeap<((u32, u32), u32)>> = vec![BinaryHeap::new(); Unit::COUNT];
+    let mut units: Vec<Work> = vec![Work::default(); Unit::COUNT];
     let mut clock = Clock::new(1);
-    for node in (0..count).filter(|&node| left[node] == 0) {
-        pending.push(Reverse((time[node], node as u32)));
+    for (node, own) in graph.nodes.iter().enumerate() {
+        let work = &mut units[own.issue.unit as usize];
+        let kept = kept(graph, node);
+        if kept > 0 {
+            let earliest = timeline.earliest[node];
+            work.first = Some(work.first.map_or(earliest, |first| first.min(earliest)));
+            work.left += kept;
+        }
+        if left[node] == 0 {
+            pending.push(Reverse((height[node], node as u32)));
+        }
     }
     loop {
         while let Some(&Reverse((at, node))) = pending.peek()
             && at <= clock.next
         {
             pending.pop();
-            let unit = graph.nodes[node as usize].issue.unit;
-            ready[unit as usize].push((keys[node as usize], node));
+            let at = node as usize;
+            let many = Some(trees.children[at]).filter(|&children| children >= MANY);
+            let far = timeline.earliest[at].saturating_sub(many.unwrap_or(0));
+            let unit = graph.nodes[at].issue.unit;
+            units[unit as usize].ready.push((far, trees.rank[at], node));
         }
         let free_at = |node: u32| {
             let own = &graph.nodes[node as usize];
@@ -62,11 +82,14 @@ fn pass(graph: &Graph, forward: bool, keys: Vec<(u32, u32)>, mut time: Vec<u32>)
                 false => clock.units.free_at(own.issue.unit),
             }
         };
-        let heads = || ready.iter().filter_map(|unit| unit.peek().copied());
-        let best = heads().filter(|&(_, node)| free_at(node) <= clock.next);
-        let Some((_, node)) = best.max() else {
+        let next = units.iter().filter_map(Work::next);
+        let best = next
+            .filter(|&(_, _, node)| free_at(node) <= clock.next)
+            .max();
+        let Some((_, _, node)) = best else {
             // On to the next cycle in which something can go.
-            let waits = heads().map(|(_, node)| free_at(node));
+            let waits = units.iter().filter_map(Work::next);
+            let waits = waits.map(|(_, _, node)| free_at(node));
             let comes = pending.peek().map(|&Reverse((at, _))| at);
             match waits.chain(comes).min() {
                 Some(next) => clock.next = next.max(clock.next + 1),
@@ -74,27 +97,32 @@ fn pass(graph: &Graph, forward: bool, keys: Vec<(u32, u32)>, mut time: Vec<u32>)
             }
             continue;
         };
-        let own = &graph.nodes[node as usize];
-        ready[own.issue.unit as usize].pop();
-        let now = clock.next;
-        time[node as usize] = now;
+        let node = node as usize;
+        let own = &graph.nodes[node];
+        let work = &mut units[own.issue.unit as usize];
+        work.ready.pop();
+        work.left -= kept(graph, node);
+        height[node] = clock.next;
         if !own.is_pseudo() {
-            clock.issue(&own.issue, now);
+            clock.issue(&own.issue, clock.next);
         }
-        let mut pass_on = |other: u32, edge: &Edge| {
-            let slot = &mut time[other as usize];
-            *slot = (*slot).max(now + u32::from(edge.latency));
-            left[other as usize] -= 1;
-            if left[other as usize] == 0 {
-                pending.push(Reverse((*slot, other)));
+        for edge in graph.preds(node) {
+            let from = edge.from as usize;
+            height[from] = height[from].max(height[node] + u32::from(edge.latency));
+            left[from] -= 1;
+            if left[from] == 0 {
+                pending.push(Reverse((height[from], edge.from)));
             }
-        };
-        match forward {
-            true => (graph.succs(node as usize)).for_each(|edge| pass_on(edge.to, edge)),
-            false => (graph.preds(node as usize).iter()).for_each(|edge| pass_on(edge.from, edge)),
         }
     }
-    time
+    height
+}
+
+/// Cycles that a node keeps its own unit.
+fn kept(graph: &Graph, node: usize) -> u32 {
+    let issue = &graph.nodes[node].issue;
+    let own = issue.keeps.iter().find(|(unit, _)| *unit == issue.unit);
+    own.map_or(0, |&(_, cycles)| u32::from(cycles))
 }
 
 /// Cycles that a node takes by itself as far as the end of the block waits for it.
@@ -107,19 +135,18 @@ fn own_height(graph: &Graph, node: usize) -> u32 {
     leaves.max(u32::from(own.signals))
 }
 
-/// The nodes as trees: each hangs on the one it waits for longest.
+/// The nodes as trees: each hangs on the one that it waits for longest.
 struct Trees {
     /// By node: its place if each tree is walked in program order.
     rank: Vec<u32>,
-    /// By node: the slots of all that hangs on it.
-    slots: Vec<u32>,
+    /// By node: how many hang on it.
+    children: Vec<u32>,
 }
 
 impl Trees {
     fn new(graph: &Graph, timeline: &Timeline) -> Trees {
         let count = graph.len();
         let mut children: Vec<Vec<u32>> = vec![Vec::new(); count];
-        let mut slots = vec![0; count];
         let mut stack: Vec<u32> = Vec::new();
         for node in (0..count).rev() {
             let last = graph
@@ -127,11 +154,7 @@ impl Trees {
                 .iter()
                 .max_by_key(|edge| timeline.earliest[edge.from as usize] + u32::from(edge.latency));
             match last {
-                Some(edge) => {
-                    let from = edge.from as usize;
-                    children[from].push(node as u32);
-                    slots[from] += slots[node] + u32::from(!graph.nodes[node].is_pseudo());
-                }
+                Some(edge) => children[edge.from as usize].push(node as u32),
                 None => stack.push(node as u32),
             }
         }
@@ -142,6 +165,9 @@ impl Trees {
             next += 1;
             stack.extend(&children[node as usize]);
         }
-        Trees { rank, slots }
+        Trees {
+            rank,
+            children: children.iter().map(|all| all.len() as u32).collect(),
+        }
     }
 }
