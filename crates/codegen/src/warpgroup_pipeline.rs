@@ -9,15 +9,18 @@
 //! with other registers, since it needs all of them in a row. A product that takes exactly what another has made goes on in place. A call may move any register.
 //!
 //! **Fences.** A value that no product made, and that was made behind the last fence on some way to the product that takes it from a register.
-//! Blocks whose ends reach a block without a fence are a set of bits for each block.
+//! Which blocks' ends reach a block without a fence is looked up, backwards, for blocks that take registers before their first fence.
 //!
-//! Cost: instructions times products under way, and operands of products times the block parameters they come through. Functions without products cost one walk.
+//! Cost: instructions times products under way, and operands of products times the block parameters they come through; a walk over the blocks for each block that looks back.
+//! Functions without products cost one walk.
 
 use crate::tail::returns;
+use cranelift_entity::EntitySet;
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
 use orias_ori::operation::AbstractOp;
 use orias_ori::{Block, Function, Inst, Operand, Value, ValueDef};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// Which operand of a product a register belongs to.
@@ -430,10 +433,11 @@ impl Finder<'_> {
                 }
             }
         }
-        let unfenced = reaching_without(graph, &order, &last_fence);
         let mut parted: Option<Divergence> = None;
         for &block in &order {
             let mut fence: Option<usize> = None;
+            let reaching = OnceCell::new();
+            let reaching = || reaching.get_or_init(|| reaching_without(graph, &last_fence, block));
             for (at, inst) in func.block_insts(block).enumerate() {
                 if self.op(inst) == Some(AbstractOp::WgmmaFence) {
                     fence = Some(at);
@@ -449,16 +453,15 @@ impl Finder<'_> {
                         home == block && made < at && fence.is_none_or(|fence| made > fence);
                     let behind =
                         last_fence[home.as_u32() as usize].is_none_or(|fence| made > fence);
-                    let set = &unfenced[block.as_u32() as usize];
-                    let from_before = fence.is_none() && behind && set.contains(&(home.as_u32()));
+                    let from_before = fence.is_none() && behind && reaching().contains(home);
                     from_here || from_before
                 };
                 // Registers it only writes need a fence before the first product, and none after that.
-                let entry = graph.entry().as_u32();
+                let entry = graph.entry();
                 let never = fence.is_none()
-                    && (block.as_u32() == entry
-                        || last_fence[entry as usize].is_none()
-                            && unfenced[block.as_u32() as usize].contains(&entry));
+                    && (block == entry
+                        || last_fence[entry.as_u32() as usize].is_none()
+                            && reaching().contains(entry));
                 let only_writes = self.starts_from_zero(inst) && !never;
                 let taken = self.taken(inst).into_iter();
                 let mut taken = taken.filter(|it| it.0 != Part::Sum || !only_writes);
@@ -508,30 +511,20 @@ fn join(state: &mut State, other: &State) -> bool {
     changed
 }
 
-/// For each block, the blocks from whose ends its start is reached without a fence.
+/// The blocks from whose ends the start of `block` is reached without a fence.
 fn reaching_without(
     graph: &FlowGraph,
-    order: &[Block],
     last_fence: &[Option<usize>],
-) -> Vec<FxHashSet<u32>> {
-    let mut starts = vec![FxHashSet::default(); graph.block_count()];
-    let mut again = true;
-    while again {
-        again = false;
-        for &block in order {
-            let number = block.as_u32();
-            let mut end: FxHashSet<u32> = match last_fence[number as usize] {
-                Some(_) => FxHashSet::default(),
-                None => starts[number as usize].clone(),
-            };
-            end.insert(number);
-            for &next in graph.succs(block) {
-                let start: &mut FxHashSet<u32> = &mut starts[next.as_u32() as usize];
-                let before = start.len();
-                start.extend(&end);
-                again |= start.len() != before;
+    block: Block,
+) -> EntitySet<Block> {
+    let mut reaching = EntitySet::new();
+    let mut open = vec![block];
+    while let Some(block) = open.pop() {
+        for &before in graph.preds(block) {
+            if reaching.insert(before) && last_fence[before.as_u32() as usize].is_none() {
+                open.push(before);
             }
         }
     }
-    starts
+    reaching
 }

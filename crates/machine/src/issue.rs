@@ -201,6 +201,12 @@ impl Machine {
         *issues.get_or_init(op, || self.work_out_issue(op))
     }
 
+    /// The operations that the target has whose control words cannot wait.
+    pub fn operations_that_never_wait(&self) -> impl Iterator<Item = Op> {
+        let patterns = self.chip.issue.no_waits;
+        Op::all().filter(|&op| self.any_fits(patterns, op) && self.has(op))
+    }
+
     /// What issue asks for an instruction.
     #[must_use]
     pub fn issue(&self, instruction: &Instruction) -> Issue {

@@ -256,6 +256,29 @@ impl<'a> Lexer<'a> {
         self.token(TokenKind::Float, start as usize)
     }
 
+    /// Reads the numbers from `start` on that are at most 255, in decimal, and followed by a comma at once. If there are several, they go to `bytes`, the
+    /// next token is the one behind the last comma, and its end is returned; otherwise nothing changes.
+    pub fn small_numbers(&mut self, start: u32, bytes: &mut Vec<u8>) -> Option<u32> {
+        let first = bytes.len();
+        let (mut at, mut end) = (start as usize, start as usize);
+        while let Some((number, length)) = small_number(&self.source[at..]) {
+            bytes.push(number);
+            end = at + length;
+            at = end;
+            while let Some(&byte) = self.source.get(at)
+                && CLASS[byte as usize] & BLANK != 0
+            {
+                at += 1;
+            }
+        }
+        if bytes.len() < first + 2 {
+            bytes.truncate(first);
+            return None;
+        }
+        self.at = end;
+        Some(end as u32)
+    }
+
     fn digits(&mut self) {
         while self.byte(0).is_ascii_digit() {
             self.at += 1;
@@ -318,6 +341,23 @@ impl<'a> Lexer<'a> {
             | b'.' => TokenKind::Punctuation(first),
             _ => TokenKind::Unknown,
         }
+    }
+}
+
+/// A number of at most 255 in decimal with a comma behind it, and the length of both.
+#[inline]
+fn small_number(text: &[u8]) -> Option<(u8, usize)> {
+    let digit = |byte: u8| byte.is_ascii_digit().then_some(u16::from(byte & 0xf));
+    match *text {
+        [ones, b',', ..] => Some((digit(ones)? as u8, 2)),
+        [b'1'..=b'9', ones, b',', ..] => {
+            Some(((u16::from(text[0] & 0xf) * 10 + digit(ones)?) as u8, 3))
+        }
+        [b'1' | b'2', tens, ones, b',', ..] => {
+            let number = u16::from(text[0] & 0xf) * 100 + digit(tens)? * 10 + digit(ones)?;
+            Some((u8::try_from(number).ok()?, 4))
+        }
+        _ => None,
     }
 }
 

@@ -178,6 +178,12 @@ impl Printer<'_, '_> {
                 }
                 InitialiserPart::Close => self.push("}"),
                 InitialiserPart::Constant(value) => self.constant(value),
+                InitialiserPart::Bytes { first, count } => {
+                    for (at, &byte) in initialiser.bytes(first, count).iter().enumerate() {
+                        let comma = if at > 0 { ", " } else { "" };
+                        self.write(format_args!("{comma}{byte}"));
+                    }
+                }
                 InitialiserPart::Variable {
                     variable,
                     offset,

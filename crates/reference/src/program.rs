@@ -404,6 +404,11 @@ fn elements(
                 mask = Some(*bits);
                 continue;
             }
+            InitialiserPart::Bytes { first, count } => {
+                let numbers = initialiser.bytes(*first, *count).iter();
+                values.extend(numbers.map(|&number| u64::from(number)));
+                continue;
+            }
             InitialiserPart::Constant(value) if mask.is_some() => constant(*value, Type::B64),
             InitialiserPart::Constant(value) => constant(*value, variable.ty),
             name => address(name)?,

@@ -73,10 +73,8 @@ impl Symbols {
                 ast::Space::Global => SymbolSpace::Global,
                 ast::Space::Const => SymbolSpace::Const,
                 ast::Space::Shared => SymbolSpace::Shared,
-                ast::Space::Tex => {
-                    problems.push(unsupported(variable, "textures"));
-                    continue;
-                }
+                // PTX before 1.5 has a space of its own for textures.
+                ast::Space::Tex => SymbolSpace::Global,
                 ast::Space::Local | ast::Space::Param | ast::Space::Reg => continue,
             };
             if let Some(kind) = reference_kind(variable) {
@@ -258,9 +256,24 @@ impl Symbols {
                     }
                 }
                 InitialiserPart::Mask(bits) => mask = Some(bits),
+                InitialiserPart::Bytes { first, count } => {
+                    let size = width.saturating_mul(count.into());
+                    if at.saturating_add(size) > MAX_INITIALISED {
+                        return Err(too_large(variable));
+                    }
+                    let numbers = initialiser.bytes(first, count);
+                    if width == 1 {
+                        put(&mut bytes, at, numbers);
+                    } else {
+                        for (place, &number) in (at..).step_by(width as usize).zip(numbers) {
+                            put_bits(&mut bytes, place, number.into(), width);
+                        }
+                    }
+                    at += size;
+                }
                 value => {
                     if at.saturating_add(width) > MAX_INITIALISED {
-                        return Err(unsupported(variable, "an initialised variable this large"));
+                        return Err(too_large(variable));
                     }
                     // A masked byte of an address or number is moved down to the lowest.
                     let shift = mask.map_or(0, u64::trailing_zeros);
@@ -269,10 +282,10 @@ impl Symbols {
                             Some(mask) => (constant_bits(constant, Type::U64) & mask) >> shift,
                             None => constant_bits(constant, variable.ty),
                         };
-                        put(&mut bytes, at, bits, width);
+                        put_bits(&mut bytes, at, bits, width);
                     } else {
                         let (symbol, addend, kind) = self.address(module, variable, value)?;
-                        put(&mut bytes, at, 0, width);
+                        put_bits(&mut bytes, at, 0, width);
                         relocations.push(Relocation {
                             offset: at,
                             bytes: if mask.is_some() { 1 } else { width as u8 },
@@ -355,6 +368,7 @@ pub(super) fn reference_kind(variable: &Variable) -> Option<ReferenceKind> {
         return None;
     }
     match variable.ty {
+        _ if variable.space == ast::Space::Tex => Some(ReferenceKind::Texture),
         Type::Texref => Some(ReferenceKind::Texture),
         Type::Samplerref => Some(ReferenceKind::Sampler),
         Type::Surfref => Some(ReferenceKind::Surface),
@@ -423,14 +437,23 @@ pub(super) fn linkage(linkage: ast::Linkage) -> Linkage {
     }
 }
 
+fn too_large(variable: &Variable) -> Diagnostic {
+    unsupported(variable, "an initialised variable this large")
+}
+
 /// Writes the lowest `width` bytes of a number; those above its 64 bits are zero.
-fn put(bytes: &mut Vec<u8>, at: u64, bits: u64, width: u64) {
-    let (at, width) = (at as usize, width as usize);
-    if bytes.len() < at + width {
-        bytes.resize(at + width, 0);
+fn put_bits(bytes: &mut Vec<u8>, at: u64, bits: u64, width: u64) {
+    let mut number = [0; 16];
+    number[..8].copy_from_slice(&bits.to_le_bytes());
+    put(bytes, at, &number[..number.len().min(width as usize)]);
+}
+
+fn put(bytes: &mut Vec<u8>, at: u64, values: &[u8]) {
+    let (at, end) = (at as usize, at as usize + values.len());
+    if bytes.len() < end {
+        bytes.resize(end, 0);
     }
-    let written = width.min(8);
-    bytes[at..at + written].copy_from_slice(&bits.to_le_bytes()[..written]);
+    bytes[at..end].copy_from_slice(values);
 }
 
 /// The bits of a constant in a variable of a type, of which its lowest bytes are stored. Numbers are rounded to single precision

@@ -11,36 +11,38 @@
 
 use crate::pipeline::{Context, PhaseError};
 use orias_machine::Machine;
-use orias_machine::timing::Completion;
+use orias_machine::timing::{Completion, Timing};
 use orias_ori::Function;
 use orias_sass::{Access, Mnemonic, Op, Target};
 
 /// Whether textures or surfaces end on `target` without a barrier that tells.
 pub fn has_untold_textures(target: Target) -> bool {
     let machine = Machine::of(target);
-    let timings = operations(target).filter_map(|op| machine.timing(op));
-    let mut textures = timings.filter(|timing| timing.texture);
-    textures.any(|timing| !is_told(timing.completion))
+    let untold = |timing: Timing| timing.texture && !is_told(timing.completion);
+    operations(machine, untold).next().is_some()
 }
 
 /// Whether a register may be overwritten on `target` too early in spite of anything that control words say.
 pub fn has_unguarded_reads(target: Target) -> bool {
     let machine = Machine::of(target);
-    operations(target).any(|op| {
-        let completion = machine.timing(op).map(|timing| timing.completion);
-        let silent = completion.is_some_and(|it| !is_told(it) && it != Completion::Fixed);
-        let writes = op
-            .row()
-            .slots
-            .iter()
-            .any(|slot| slot.access != Access::Read);
-        let deaf = writes && !machine.issue_of_operation(op).waits;
-        silent && !is_warpgroup_product(op) || deaf
-    })
+    let is_silent =
+        |timing: Timing| !is_told(timing.completion) && timing.completion != Completion::Fixed;
+    let mut silent = operations(machine, is_silent);
+    let writes = |op: Op| {
+        let mut slots = op.row().slots.iter();
+        slots.any(|slot| slot.access != Access::Read)
+    };
+    silent.any(|op| !is_warpgroup_product(op)) || machine.operations_that_never_wait().any(writes)
 }
 
-fn operations(target: Target) -> impl Iterator<Item = Op> {
-    Op::all().filter(move |op| op.exists_on(target))
+/// The operations of classes with such a timing. Classes are few, operations thousands, and this is asked for each function.
+fn operations(
+    machine: &'static Machine,
+    wanted: impl Fn(Timing) -> bool,
+) -> impl Iterator<Item = Op> {
+    let classes = machine.classes().map(|(class, _)| class);
+    let classes = classes.filter(move |&class| wanted(machine.class_timing(class)));
+    classes.flat_map(|class| machine.operations_of(class))
 }
 
 /// Whether a barrier of the control word tells when an operation has read its sources and when its result is there.
@@ -79,12 +81,11 @@ mod tests {
             assert!(!has_unguarded_reads(target));
         }
         let machine = Machine::of(Target::Sm90a);
-        let textures = operations(Target::Sm90a)
-            .filter(|&op| machine.timing(op).is_some_and(|timing| timing.texture));
+        let textures = operations(machine, |timing| timing.texture);
         assert!(textures.count() > 10);
         // There is something that neither row sees to.
-        let products: Vec<Op> = operations(Target::Sm90a)
-            .filter(|&op| is_warpgroup_product(op))
+        let products: Vec<Op> = Op::all()
+            .filter(|&op| is_warpgroup_product(op) && machine.has(op))
             .collect();
         let told = |op: &&Op| {
             machine

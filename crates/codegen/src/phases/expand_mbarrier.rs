@@ -20,14 +20,16 @@ use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
 use orias_ori::builder::{BuildError, Cursor};
 use orias_ori::operation::{Combine, Compare, Scalar, Special, Step};
-use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Reg};
+use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Reg, Value};
+use smallvec::SmallVec;
 
 /// Makes lanes that set up different mbarriers, or let copies arrive at different ones, do it one after the other.
 pub fn expand_mbarrier(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    // A fixed address and a fixed count are the same for all.
     let found: Vec<(Block, Inst)> = func
         .blocks()
         .flat_map(|block| func.block_insts(block).map(move |inst| (block, inst)))
-        .filter(|&(_, inst)| is_for_one(func, inst))
+        .filter(|&(_, inst)| is_for_one(func, inst) && reads(func, inst).next().is_some())
         .collect();
     if found.is_empty() {
         return Ok(());
@@ -39,15 +41,7 @@ pub fn expand_mbarrier(func: &mut Function, _: &Context<'_>) -> Result<(), Phase
     let differing: Vec<Inst> = found
         .into_iter()
         .filter(|&(block, inst)| {
-            let read = |reg: Reg| reg.value();
-            let mut values = func.operands(inst).iter().flat_map(|&operand| {
-                let regs: Vec<Reg> = match operand {
-                    Operand::Address(id) => func.address(id).regs().collect(),
-                    other => other.reg().into_iter().collect(),
-                };
-                regs.into_iter().filter_map(read)
-            });
-            values.any(|value| !divergence.is_uniform_at(value, block, &nest))
+            reads(func, inst).any(|value| !divergence.is_uniform_at(value, block, &nest))
         })
         .map(|(_, inst)| inst)
         .collect();
@@ -55,6 +49,17 @@ pub fn expand_mbarrier(func: &mut Function, _: &Context<'_>) -> Result<(), Phase
         one_by_one(func, inst).map_err(refused)?;
     }
     Ok(())
+}
+
+/// The values among the operands of an instruction and in their addresses.
+fn reads(func: &Function, inst: Inst) -> impl Iterator<Item = Value> {
+    func.operands(inst).iter().flat_map(|&operand| {
+        let regs: SmallVec<[Reg; 2]> = match operand {
+            Operand::Address(id) => func.address(id).regs().collect(),
+            other => other.reg().into_iter().collect(),
+        };
+        regs.into_iter().filter_map(Reg::value)
+    })
 }
 
 /// Whether an instruction takes the address of its mbarrier from a uniform register.

@@ -217,9 +217,9 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Whether loops are pipelined.
+    /// Whether loops are pipelined: where other loop optimisations run, too.
     pub fn pipelines(&self) -> bool {
-        self.knobs.bool(&knob::PIPELINE)
+        self.opt_level >= 2 && self.is_enabled() && self.knobs.bool(&knob::PIPELINE)
     }
 
     /// Loops nested deeper weigh no more.

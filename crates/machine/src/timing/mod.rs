@@ -137,6 +137,21 @@ impl Machine {
         })
     }
 
+    /// The timing of the operations of a class.
+    #[must_use]
+    pub fn class_timing(&self, class: Class) -> Timing {
+        self.chip.timing.classes[usize::from(class.0)].timing(class)
+    }
+
+    /// The operations that the target has of a class.
+    pub fn operations_of(&self, class: Class) -> impl Iterator<Item = Op> {
+        let patterns = self.chip.timing.classes[usize::from(class.0)].operations;
+        let named = Op::all().filter(|&op| patterns.iter().any(|pattern| names(pattern, op)));
+        // The first class that names an operation has it.
+        let own = move |op| self.timing(op).is_some_and(|timing| timing.class == class);
+        named.filter(move |&op| own(op) && self.has(op))
+    }
+
     /// What a class is called.
     #[must_use]
     pub fn class_name(&self, class: Class) -> &'static str {

@@ -9,7 +9,7 @@ use crate::instruction::Operation;
 use crate::operation::{AbstractMods, AbstractOp, Row};
 use orias_sass as sass;
 use rustc_hash::FxHashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 static ABSTRACT: LazyLock<FxHashMap<&'static str, AbstractOp>> = LazyLock::new(|| {
     AbstractOp::ALL
@@ -98,12 +98,13 @@ struct ModifierSpelling {
     texts: Vec<String>,
 }
 
-static SPELLINGS: LazyLock<Vec<Spelling>> = LazyLock::new(|| {
-    let names: Vec<&str> = sass::Op::all().map(|op| op.name()).collect();
-    sass::Op::all()
-        .map(|op| spelling(op.row(), &names))
-        .collect()
-});
+/// By operation, once somebody asks for it: most programs that print an instruction print a few.
+static SPELLINGS: LazyLock<Vec<OnceLock<Spelling>>> =
+    LazyLock::new(|| sass::Op::all().map(|_| OnceLock::new()).collect());
+
+fn spelling_of(op: sass::Op) -> &'static Spelling {
+    SPELLINGS[op.index()].get_or_init(|| spelling(op.row()))
+}
 
 /// A value's name as one word: `STRONG.GPU` becomes `STRONG_GPU`.
 fn word(name: &str) -> String {
@@ -112,11 +113,10 @@ fn word(name: &str) -> String {
         .collect()
 }
 
-fn spelling(row: &sass::Operation, operations: &[&str]) -> Spelling {
+fn spelling(row: &sass::Operation) -> Spelling {
     // Words that would make this operation look like another one, whose name goes on with them.
-    let taken: Vec<&str> = operations
-        .iter()
-        .filter_map(|name| name.strip_prefix(row.name)?.strip_prefix('.'))
+    let taken: Vec<&str> = sass::Op::all()
+        .filter_map(|op| op.name().strip_prefix(row.name)?.strip_prefix('.'))
         .flat_map(|rest| rest.split('.'))
         .collect();
     let words: Vec<String> = row
@@ -167,7 +167,7 @@ fn spelling(row: &sass::Operation, operations: &[&str]) -> Spelling {
 
 fn parse_machine(op: sass::Op, rest: &str) -> Result<Operation, String> {
     let row = op.row();
-    let spelling = &SPELLINGS[op.index()];
+    let spelling = spelling_of(op);
     let mut mods = sass::Mods::ZERO;
     let mut missing = 0u64;
     let mut given = 0u64;
@@ -248,7 +248,7 @@ fn print_abstract(out: &mut String, row: &Row, mods: AbstractMods) {
 fn print_machine(out: &mut String, op: sass::Op, mods: sass::Mods) {
     let row = op.row();
     out.push_str(row.name);
-    for (modifier, spelling) in row.modifiers.iter().zip(&SPELLINGS[op.index()].modifiers) {
+    for (modifier, spelling) in row.modifiers.iter().zip(&spelling_of(op).modifiers) {
         let number = mods.get(modifier);
         if spelling.unwritten == Some(number) {
             continue;

@@ -287,6 +287,15 @@ pub struct Initialiser {
     pub span: Span,
     /// The values and braces in order.
     pub parts: Vec<InitialiserPart>,
+    /// The numbers of [`InitialiserPart::Bytes`]: tables have hundreds of thousands.
+    pub bytes: Vec<u8>,
+}
+
+impl Initialiser {
+    /// The numbers of a part that stands for several constants.
+    pub fn bytes(&self, first: u32, count: u32) -> &[u8] {
+        &self.bytes[first as usize..(first + count) as usize]
+    }
 }
 
 /// One value or brace of an initialiser.
@@ -298,6 +307,13 @@ pub enum InitialiserPart {
     Close,
     /// A constant.
     Constant(Constant),
+    /// Several constants in a row, signed integers from 0 to 255: so many of [`Initialiser::bytes`].
+    Bytes {
+        /// Where they start there.
+        first: u32,
+        /// How many they are.
+        count: u32,
+    },
     /// The address of a variable, plus an offset. `generic` when written `generic(name)`.
     Variable {
         /// The variable.

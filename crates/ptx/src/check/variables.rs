@@ -310,7 +310,7 @@ impl Checker<'_, '_> {
                 _ => {
                     let depth = counts.len();
                     if let Some(count) = counts.last_mut() {
-                        *count += 1;
+                        *count += values(part);
                         let limit = shape.get(depth - 1).copied().unwrap_or(0);
                         let open = depth == 1 && limit == 0;
                         if *count > limit && !open {
@@ -353,9 +353,8 @@ impl Checker<'_, '_> {
         let integer = matches!(ty.class(), TypeClass::Unsigned | TypeClass::Signed);
         let holds_address = matches!(ty, Type::U32 | Type::U64) || masked && ty == Type::U8;
         let fits = match part {
-            InitialiserPart::Constant(Constant::Signed(_) | Constant::Unsigned(_)) => {
-                integer || untyped
-            }
+            InitialiserPart::Constant(Constant::Signed(_) | Constant::Unsigned(_))
+            | InitialiserPart::Bytes { .. } => integer || untyped,
             InitialiserPart::Constant(Constant::Single(_) | Constant::Double(_)) => {
                 untyped || matches!(ty, Type::F32 | Type::F64)
             }
@@ -375,6 +374,14 @@ impl Checker<'_, '_> {
             InitialiserPart::Open | InitialiserPart::Close | InitialiserPart::Mask(_) => true,
         };
         if fits { Ok(()) } else { Err(MISMATCH) }
+    }
+}
+
+/// How many elements a part gives a value.
+fn values(part: &InitialiserPart) -> u64 {
+    match part {
+        InitialiserPart::Bytes { count, .. } => u64::from(*count),
+        _ => 1,
     }
 }
 
@@ -398,7 +405,7 @@ pub(super) fn size(variable: &Variable) -> u64 {
             }
             InitialiserPart::Close => depth -= 1,
             InitialiserPart::Mask(_) | InitialiserPart::Field(_) => {}
-            _ if depth == 1 => first += 1,
+            _ if depth == 1 => first += values(part),
             _ => {}
         }
     }

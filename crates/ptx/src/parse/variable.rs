@@ -342,8 +342,12 @@ impl Parser<'_> {
     fn initialiser(&mut self) -> Parsed<Initialiser> {
         let start = self.token.start;
         let mut parts = Vec::new();
+        let mut bytes = Vec::new();
         let mut depth = 0_u32;
         loop {
+            if depth > 0 && self.small_numbers(&mut parts, &mut bytes) {
+                continue;
+            }
             if self.eat(b'{') {
                 depth += 1;
                 parts.push(InitialiserPart::Open);
@@ -365,7 +369,26 @@ impl Parser<'_> {
         Ok(Initialiser {
             span: Span::new(start, self.last_end),
             parts,
+            bytes,
         })
+    }
+
+    /// Several small numbers, each with its comma: what tables are made of. Whether there are any.
+    fn small_numbers(&mut self, parts: &mut Vec<InitialiserPart>, bytes: &mut Vec<u8>) -> bool {
+        if self.token.kind != TokenKind::Integer {
+            return false;
+        }
+        let first = bytes.len();
+        let Some(end) = self.lexer.small_numbers(self.token.start, bytes) else {
+            return false;
+        };
+        parts.push(InitialiserPart::Bytes {
+            first: first as u32,
+            count: (bytes.len() - first) as u32,
+        });
+        self.last_end = end;
+        self.token = self.lexer.next_token();
+        true
     }
 
     /// A constant, an address, or a byte of one of them.
