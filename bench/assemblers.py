@@ -3,10 +3,13 @@
 
     assemblers.py FOLDER MODE,... [--fmad=false] [OPTION...]   each FOLDER/*.ptx to FOLDER/MODE/*.cubin; what is refused is listed
 
+A mode `orias+KNOB=VALUE` (or several: `orias+HoistLoads=off+IfConversionSize=8`) is our code with those knobs.
+
     ORIAS     the orias command (default: target/release/orias of this repository)
     PTXAS     NVIDIA's ptxas, the reference (default: the one on the PATH)
 """
 
+import argparse
 import concurrent.futures
 import os
 import shutil
@@ -31,6 +34,35 @@ MODES = {
 }
 
 
+#: What stands before the knobs of a mode.
+WITH_KNOBS = "orias+"
+
+
+def settings(mode):
+    """What a mode names as the assembler and what it sets in the environment; nothing for what is no mode."""
+    if mode.startswith(WITH_KNOBS):
+        knobs = mode[len(WITH_KNOBS) :].split("+")
+        return ("orias-ptxas.sh", {"ORIAS_FLAGS": " ".join(f"--knob {knob}" for knob in knobs)}) if all("=" in knob for knob in knobs) else None
+    return MODES.get(mode)
+
+
+def mode_name(text):
+    """The name of a mode as a command line has it."""
+    if not settings(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(MODES)}, {WITH_KNOBS}KNOB=VALUE")
+    return text
+
+
+def mode_list(text):
+    """Several modes with commas between."""
+    return [mode_name(word) for word in text.split(",")]
+
+
+def order(mode):
+    """Where a mode stands in tables: those of MODES in their order, then those with knobs."""
+    return (list(MODES).index(mode) if mode in MODES else len(MODES), mode)
+
+
 def ptxas():
     """NVIDIA's assembler."""
     found = os.environ.get("PTXAS") or shutil.which("ptxas")
@@ -41,7 +73,7 @@ def ptxas():
 
 def command(mode):
     """The command that stands for ptxas in a mode."""
-    script, _ = MODES[mode]
+    script, _ = settings(mode)
     return str(BENCH / script) if script else ptxas()
 
 
@@ -50,7 +82,7 @@ def variables(mode):
     return {
         "ORIAS": os.environ.get("ORIAS") or str(BENCH.parent / "target/release/orias"),
         "ORIAS_PTXAS": ptxas(),
-        **MODES[mode][1],
+        **settings(mode)[1],
     }
 
 
@@ -84,8 +116,8 @@ def environment(mode, folder, fusion):
 def main():
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     options = ["-arch=sm_90a", *(word for word in sys.argv[1:] if word.startswith("-"))]
-    if len(words) != 2 or any(mode not in MODES for mode in words[1].split(",")):
-        sys.exit(__doc__ + f"\nmodes: {', '.join(MODES)}")
+    if len(words) != 2 or not all(map(settings, words[1].split(","))):
+        sys.exit(__doc__ + f"\nmodes: {', '.join(MODES)}, {WITH_KNOBS}KNOB=VALUE")
     folder, modes = Path(words[0]), words[1].split(",")
     for mode in modes:
         (folder / mode).mkdir(exist_ok=True)

@@ -213,7 +213,7 @@ def table(arguments):
 
     programs = package.load(*([("corpus",)] if os.environ.get("MODULES") else []))
     answers = json.loads(Path(arguments.results).read_text())
-    modes = sorted(answers, key=lambda mode: list(MODES).index(mode))
+    modes = sorted(answers, key=assemblers.order)
     reference, others = modes[0], modes[1:]
     names = [name for name in programs if name in answers[reference] and "error" not in answers[reference][name]]
     print(f"| program | kind | {reference}, us | " + " | ".join(others) + " |")
@@ -254,7 +254,7 @@ def run(arguments):
     import programs as package
 
     programs = package.load(*([("corpus",)] if os.environ.get("MODULES") else []))
-    modes = arguments.modes.split(",")
+    modes = arguments.modes
     folder = Path(arguments.out).resolve()
     for mode in modes:
         shutil.rmtree(folder / mode, ignore_errors=True)
@@ -297,7 +297,7 @@ def main():
     common.add_argument("--out", default="target/bench/triton", help="where outputs, caches and results go")
     commands.add_parser("list", parents=[common])
     p = commands.add_parser("run", parents=[common])
-    p.add_argument("--modes", default="ptxas,orias,control", help=f"the first is the reference; any of {', '.join(MODES)}")
+    p.add_argument("--modes", default="ptxas,orias,control", type=assemblers.mode_list, help=f"the first is the reference; any of {', '.join(MODES)}, or orias+KNOB=VALUE")
     p.add_argument("--runs", type=int, default=100, help="how often each program runs for its results")
     p.add_argument("--rounds", type=int, default=30, help="how often every mode is timed, in turns; 0: no timing")
     p.add_argument("--workers", type=int, default=max(1, min(14, (os.cpu_count() or 2) - 1)), help="processes at a time")
@@ -306,7 +306,7 @@ def main():
     p.add_argument("--time-limit", type=float, default=300, help="seconds for each of the two steps")
     p.add_argument("--no-fusion", dest="fusion", action="store_false", help="assemble with --fmad=false")
     p = commands.add_parser("compile", parents=[common])
-    p.add_argument("--mode", default="orias", choices=MODES)
+    p.add_argument("--mode", default="orias", type=assemblers.mode_name)
     p.add_argument("--shrink", type=int, default=64)
     p = commands.add_parser("record", parents=[common])
     p.add_argument("folder")

@@ -77,6 +77,8 @@ impl LoweredModule {
 pub struct Links {
     /// Nobody outside sees its functions: it is a whole program that a linker adds system functions to.
     pub extensible: bool,
+    /// No linker comes: a tool patches its functions into programs.
+    pub tools_patch: bool,
     /// The prototype of each function that the module defines or names.
     pub prototypes: Vec<(String, String)>,
     /// Calls through pointers: the caller and the prototype of what it calls.

@@ -2,7 +2,8 @@
 
 use orias_codegen::knobs::{Key, Knob, Knobs};
 use orias_codegen::pipeline::{
-    Context, Event, Failure, Gate, PHASES, Phase, PhaseError, Pipeline, Run, Stage, find_phase,
+    Context, Event, Failure, Feature, Gate, PHASES, Phase, PhaseError, Pipeline, Run, Stage,
+    find_phase,
 };
 use orias_ori::{Function, FunctionKind, Level};
 
@@ -95,16 +96,37 @@ fn a_closed_gate_passes_a_row_over_and_says_why() {
     level.gate.opt_levels = 2..=3;
     let mut knob = row("Knob");
     knob.gate.knobs[0] = Some(&SWITCH);
-    let table = [level, knob];
+    // The second of two knobs, where the first is open.
+    let mut second = row("Second");
+    second.gate.knobs[1] = Some(&SWITCH);
+    let mut feature = row("Feature");
+    feature.gate.feature = Some(Feature {
+        name: "wings",
+        present: |_| false,
+    });
+    let table = [level, knob, second, feature];
     let mut knobs = Knobs::new(REGISTRY);
     knobs.set("Switch=off").expect("a good knob");
     let (events, _) = trace(&Pipeline::new(&table), 1, &knobs);
     assert_eq!(
         events,
-        ["skip Level: not at -O1", "skip Knob: knob Switch is off",]
+        [
+            "skip Level: not at -O1",
+            "skip Knob: knob Switch is off",
+            "skip Second: knob Switch is off",
+            "skip Feature: the target has no wings",
+        ]
     );
     let gates: Vec<String> = table.iter().map(|phase| phase.gate.to_string()).collect();
-    assert_eq!(gates, ["-O2 and above", "always, knob Switch"]);
+    assert_eq!(
+        gates,
+        [
+            "-O2 and above",
+            "always, knob Switch",
+            "always, knob Switch",
+            "always, target has wings",
+        ]
+    );
 }
 
 #[test]

@@ -15,7 +15,12 @@ fn count_with_effects(function: &Function) -> usize {
 }
 
 /// Phases that copy instructions with effects, or add waits, which have some.
-const COPYING: [&str; 3] = ["RotateLoops", "LoopUnrolling", "WarpgroupWaits"];
+const COPYING: [&str; 4] = [
+    "RotateLoops",
+    "LoopUnrolling",
+    "WidenAccesses",
+    "WarpgroupWaits",
+];
 
 /// Phases that decide by pressure or size, which they change: a second run may find more to do.
 const UNSETTLED: [&str; 3] = ["HoistInvariants", "HoistLoads", "LoopUnrolling"];

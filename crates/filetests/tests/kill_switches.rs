@@ -14,10 +14,11 @@ use std::path::Path;
 const SEEDS: std::ops::Range<u64> = 0..6;
 
 /// Tests with loops, branches, calls and barriers that are tried with each switch.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "calls.ptx",
     "control.ptx",
     "counted.ptx",
+    "guarded_elements.ptx",
     "hoisted_loads.ptx",
     "local_arrays.ptx",
     "staged_rows.ptx",

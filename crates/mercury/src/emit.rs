@@ -68,6 +68,11 @@ pub enum Patch {
         /// How many bits.
         bits: u8,
     },
+    /// The offset in a constant bank, in bytes from this bit of the word on.
+    Bank {
+        /// The first bit.
+        first_bit: u8,
+    },
     /// The distance from the end of the instruction, as a branch has it.
     Distance,
     /// The address as an absolute branch has it.
@@ -261,6 +266,10 @@ fn relocation(
         PlaceKind::Target { .. } => Patch::Distance,
         PlaceKind::Immediate { field: place, .. } => field(*place),
         PlaceKind::Address(shape) => field(shape.offset),
+        // The lowest bits of what counts words are zero.
+        PlaceKind::Constant(shape) => Patch::Bank {
+            first_bit: shape.offset.runs[0].0 - shape.scale.trailing_zeros() as u8,
+        },
         _ => return None,
     };
     Some(Relocation {

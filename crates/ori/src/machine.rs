@@ -380,12 +380,34 @@ fn stand_in_operand(
         }
         Operand::Descriptor(reg) => sass::Operand::Descriptor(stand_in(func, reg)),
         Operand::Special(number) => sass::Operand::Special(number),
+        Operand::Symbol { .. } if let Some(place) = only_constant(op, slot) => {
+            resolve(slot, operand);
+            sass::Operand::Constant(sass::Constant {
+                bank: sass::ConstantBank::Index(0),
+                index: place.index.map(|_| stand_in(func, PhysReg::RZ.into())),
+                offset: 0,
+                modifiers: sass::SourceModifiers::default(),
+            })
+        }
         Operand::Edge(_) | Operand::Block(_) | Operand::Symbol { .. } => resolve(slot, operand),
         // Left out: the constant register of whatever class the slot has.
         Operand::None => op.row().slots[slot]
             .default_operand()
             .unwrap_or(sass::Operand::Immediate(0)),
     }
+}
+
+/// What a slot takes of constant banks, if it takes nothing else.
+fn only_constant(op: sass::Op, slot: usize) -> Option<sass::ConstantPlace> {
+    let mut places = op.row().forms.iter().map(|form| form.places.get(slot));
+    let first = match places.next()?.map(|place| place.kind) {
+        Some(sass::PlaceKind::Constant(first)) => first,
+        _ => return None,
+    };
+    let constant = |place: Option<&sass::Place>| {
+        place.is_some_and(|place| matches!(place.kind, sass::PlaceKind::Constant(_)))
+    };
+    places.all(constant).then_some(first)
 }
 
 /// Whether some form has a code address in `slot`.

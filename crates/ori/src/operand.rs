@@ -166,7 +166,8 @@ pub enum Operand {
     Descriptor(Reg),
     /// A special register, by the number the machine gives it.
     Special(u8),
-    /// The address of a name outside the function: `&name`, `lo(&name+8)`.
+    /// The address of a name outside the function: `&name`, `lo(&name+8)`. In a place that takes a word of a constant bank only, the word
+    /// behind the parameters in bank 0 that belongs to the name.
     Symbol {
         /// The name.
         symbol: Symbol,

@@ -57,6 +57,10 @@ pub(crate) fn checker_options(
         architecture,
         mode: match options.target.kind {
             TargetKind::Virtual => orias_ptx::Mode::Virtual,
+            TargetKind::Real | TargetKind::LinkTime if options.tools_patch => orias_ptx::Mode::Real,
+            TargetKind::Real | TargetKind::LinkTime if options.extensible => {
+                orias_ptx::Mode::Extensible
+            }
             TargetKind::Real | TargetKind::LinkTime if options.relocatable => {
                 orias_ptx::Mode::Object
             }

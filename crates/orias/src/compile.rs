@@ -1,13 +1,16 @@
 //! PTX in, cubin out.
 
+use crate::abi;
 use crate::check::{parse_and_check, translate};
 use crate::container::{self, Called, Finished};
 use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
+use crate::stack_size;
 use crate::statistics::{Counter, Stage, Statistics};
 use crate::target::TargetKind;
+use crate::tools_patch;
 use crate::usage::{self, Usage};
 use crate::warpgroup;
 use orias_codegen::knobs::registry::{GEN_ERRBAR_AT_EXIT, STEER_THREADS};
@@ -166,7 +169,7 @@ fn generate(
     let mut module = orias_codegen::LoweredModule::new(target);
     let mut errors = Vec::new();
     let mut lines = LineTables::new(options);
-    let mut sections = options.writes_debug_info().then(Sections::default);
+    let mut sections = options.debug.then(Sections::default);
     let mut warnings = Vec::new();
     counter.ends(Stage::Setup);
     for (source, ptx) in sources {
@@ -177,11 +180,17 @@ fn generate(
             sections.take(ptx);
         }
         counter.ends(Stage::DebugInfo);
-        if options.relocatable
-            && let Some(problems) = beyond_the_abi(ptx)
-        {
-            return Err(problems);
+        if options.tools_patch {
+            let problems = tools_patch::problems(ptx, options);
+            if !problems.is_empty() {
+                return Err(problems);
+            }
         }
+        let said = abi::remarks(ptx, options);
+        if said.iter().any(|it| it.severity == Severity::Fatal) {
+            return Err(said);
+        }
+        warnings.extend(said);
         match lower_source(source, ptx, options, target, &mut lines, &mut warnings) {
             Ok(lowered) => merge(&mut module, lowered),
             Err(found) => errors.extend(found),
@@ -193,6 +202,10 @@ fn generate(
     }
     if let Some(sections) = &sections {
         warnings.extend(sections.remarks());
+    }
+    let sections = sections.filter(|_| options.writes_debug_info());
+    for (_, ptx) in sources {
+        warnings.extend(stack_size::warnings(ptx, options));
     }
     let mut lowered = std::mem::take(&mut module.kernels);
     for kernel in &mut lowered {
@@ -256,9 +269,13 @@ fn generate(
     functions.extend(
         finish_functions(slow_paths, &kernels, options, stop).map_err(|error| vec![error])?,
     );
+    if options.tools_patch {
+        warnings.extend(tools_patch::uniform_registers(&functions));
+    }
     counter.ends(Stage::Generate);
     if let Some(links) = &mut module.links {
         links.extensible = options.extensible;
+        links.tools_patch = options.tools_patch;
     }
     let cubin = container::build(&module, &kernels, &functions, (lines, sections), target)
         .map_err(|error| vec![error])?;
@@ -327,36 +344,6 @@ fn local_register_counts(ptx: &orias_ptx::Module<'_>) -> Option<Diagnostic> {
     let some = functions.any(|it| it.directives.iter().any(|it| it.kind == LocalMaxNReg));
     let what = "Construct '.local_maxnreg' on device functions is supported only with --compile-only option, ignoring construct";
     some.then(|| Diagnostic::new(Severity::Warning, what))
-}
-
-/// What functions of an object have that the ABI has no way for, in ptxas's words.
-fn beyond_the_abi(ptx: &orias_ptx::Module<'_>) -> Option<Vec<Diagnostic>> {
-    use orias_ptx::types::Type;
-    let fatal = |what: &str| Diagnostic::new(Severity::Fatal, what.to_owned());
-    let functions = ptx.functions.iter().filter(|it| !it.entry);
-    let defined = functions.filter(|it| it.body.is_some());
-    for function in defined {
-        if function.returns.len() > 1 {
-            let name = ptx.name(function.name);
-            let what =
-                format!("Function '{name}' with multiple return values found, disabling ABI");
-            return Some(vec![
-                Diagnostic::new(Severity::Warning, what),
-                fatal("'Compile only(-c)' requires ABI"),
-            ]);
-        }
-        let narrow = |id: &orias_ptx::ast::VariableId| {
-            let variable = ptx.variable(*id);
-            let narrow = [Type::Pred, Type::U8, Type::S8, Type::U16, Type::S16];
-            variable.dimensions.is_empty() && narrow.contains(&variable.ty)
-        };
-        if (function.returns.iter().chain(&function.parameters)).any(narrow) {
-            return Some(vec![fatal(
-                "In ABI compilation, passing predicate, 8-bit and 16-bit parameters to device functions is not supported",
-            )]);
-        }
-    }
-    None
 }
 
 fn lower_source(
@@ -542,7 +529,10 @@ fn finish_functions(
             .filter(|it| it.kernel.callees.contains(&function.name));
         let target = function.target;
         let limits = callers.map(|it| most_registers(&it.kernel.code.attributes, target));
-        let own = options.function_registers.or(options.max_registers);
+        let own = match options.tools_patch {
+            true => Some(tools_patch::REGISTERS),
+            false => options.function_registers.or(options.max_registers),
+        };
         function.attributes.max_registers = match options.relocatable {
             // Who calls it is not known.
             true => own.unwrap_or(0),

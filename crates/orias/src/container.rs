@@ -15,7 +15,8 @@ use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
 use orias_codegen::{
-    Kernel, LoweredModule, Pointer, ReferenceKind, SymbolSpace, TEXT_START, constant_places,
+    Kernel, LoweredModule, Pointer, Reference, ReferenceKind, SymbolSpace, TEXT_START,
+    constant_places,
 };
 use orias_cubin::attribute::{Attribute, Value, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
@@ -129,16 +130,7 @@ pub(crate) fn build(
         if kernel.is_some() && number.is_none() {
             continue;
         }
-        cubin.references.push(build::Reference {
-            name: reference.name.clone(),
-            kind: match reference.kind {
-                ReferenceKind::Texture => build::ReferenceKind::Texture,
-                ReferenceKind::Sampler => build::ReferenceKind::Sampler,
-                ReferenceKind::Surface => build::ReferenceKind::Surface,
-            },
-            parameter_of: number,
-            modes: reference.modes,
-        });
+        cubin.references.push(self::reference(reference, number));
     }
     cubin.externs = module.externs.iter().map(|it| it.name.clone()).collect();
     // Code reads the addresses of functions from a bank, one after another.
@@ -256,6 +248,20 @@ fn debug_info(
         registers: tables.places,
         register_types: tables.types,
         sections: sections.finish(&around),
+    }
+}
+
+/// A texture, sampler or surface as the file has it; `kernel` is the number of the one whose parameter it is.
+fn reference(reference: &Reference, kernel: Option<usize>) -> build::Reference {
+    build::Reference {
+        name: reference.name.clone(),
+        kind: match reference.kind {
+            ReferenceKind::Texture => build::ReferenceKind::Texture,
+            ReferenceKind::Sampler => build::ReferenceKind::Sampler,
+            ReferenceKind::Surface => build::ReferenceKind::Surface,
+        },
+        parameter_of: kernel,
+        modes: reference.modes,
     }
 }
 
@@ -545,19 +551,23 @@ fn place_of(
     }
 }
 
+/// How many bits the offset in a constant bank has.
+const BANK_OFFSET_BITS: u8 = 16;
+
 /// Writes a known address into the code.
 fn patch(bytes: &mut [u8], relocation: &Relocation, address: u64) -> Result<(), Diagnostic> {
     let at = relocation.offset as usize;
     let word = bytes.get_mut(at..at + 16);
-    let (
-        Some(word),
+    let (part, first_bit, bits) = match relocation.patch {
         Patch::Address {
             part,
             first_bit,
             bits,
-        },
-    ) = (word, relocation.patch)
-    else {
+        } => (part, first_bit, bits),
+        Patch::Bank { first_bit } => (SymbolPart::Whole, first_bit, BANK_OFFSET_BITS),
+        _ => (SymbolPart::Whole, 0, 0),
+    };
+    let (Some(word), 1..) = (word, bits) else {
         let what = format!("a jump to the variable '{}'", relocation.symbol);
         return Err(internal(what));
     };

@@ -18,6 +18,7 @@
     )
 )]
 
+mod abi;
 mod assemble;
 mod check;
 pub mod command_line;
@@ -30,9 +31,11 @@ mod lines;
 pub mod options;
 pub mod reschedule;
 pub mod run;
+mod stack_size;
 pub mod statistics;
 pub mod target;
 pub mod timeline;
+mod tools_patch;
 mod usage;
 pub mod versions;
 pub mod view;

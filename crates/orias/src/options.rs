@@ -25,6 +25,10 @@ pub struct Options {
     pub max_registers: Option<u32>,
     /// Make an object for a linker, not a program for the driver.
     pub relocatable: bool,
+    /// Nothing is said about stacks of unknown size.
+    pub no_stack_size_warning: bool,
+    /// Make functions that a tool patches into programs. Goes with `relocatable`: every function has a text of its own.
+    pub tools_patch: bool,
     /// The object is a whole program that a linker adds system functions to: nobody outside sees its functions.
     pub extensible: bool,
     /// The most registers a function of an object may use that is no kernel, where that differs.
@@ -76,6 +80,8 @@ impl Default for Options {
             contract: None,
             max_registers: None,
             relocatable: false,
+            no_stack_size_warning: false,
+            tools_patch: false,
             extensible: false,
             function_registers: None,
             knobs: Knobs::default(),

@@ -307,8 +307,8 @@ fn an_object_is_made_where_asked_for() {
 #[test]
 fn what_is_refused_names_what_is_missing_and_is_fine_when_not_wanted() {
     assert_eq!(
-        refusal("-astoolspatch a.ptx"),
-        "ptxas fatal   : Not supported yet: patch code for tools (option '--compile-as-tools-patch')"
+        refusal("-astoolspatch -c a.ptx"),
+        "ptxas fatal   : Conflicting options '--compile-only' and --compile-as-tools-patch specified"
     );
     assert_eq!(
         refusal("-sanitize=memcheck a.ptx"),

@@ -102,6 +102,7 @@ const fn case(
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
+    case("compile-as-tools-patch", "", "-astoolspatch", "Entry function is not allowed", NEVER),
     case("compile-only", "", "-c", "relocatable object", "executable"),
     case("compiler-annotations", "", "-annotate", "ANNOTATIONS", NEVER),
     case("def-load-cache", "", "-dlcm=cg", "LDG.E.STRONG.GPU", NEVER),
@@ -144,6 +145,7 @@ const READ: &[&str] = &[
     "output-file",
     "register-usage-level",
     "split-compile",
+    "suppress-stack-size-warning",
     "minnctapersm",
     "version",
     "compiler-stats-file",
@@ -188,6 +190,36 @@ fn seen_of(line: &str, program: &str) -> String {
     // How long it took differs from run to run.
     let lines = out.lines().filter(|line| !line.contains("Compile time"));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn stacks_without_bound_are_told_of() {
+    const HEAD: &str = ".version 9.0\n.target sm_90\n.address_size 64\n";
+    const CIRCLE: &str = ".func f(); .func g() { call f; ret; } .func f() { call g; ret; }";
+    const POINTER: &str =
+        ".func f() { .reg .b64 d; mov.u64 d, f; pr: .callprototype _ (); call d, (), pr; ret; }";
+    const WITHIN: &str = ".func f() { ret; }";
+    let told = |line: &str, functions: &str| {
+        let program =
+            format!("{HEAD}{functions}\n.entry k() {{ call f; ret; }}\n.entry other() {{ ret; }}");
+        seen_of(line, &program)
+            .matches("cannot be statically determined")
+            .count()
+    };
+    for line in ["-g", "-ewp"] {
+        assert_eq!(told(line, CIRCLE), 1, "{line}");
+        assert_eq!(told(line, POINTER), 1, "{line}");
+        assert_eq!(told(line, WITHIN), 0, "{line}");
+        assert_eq!(
+            told(&format!("{line} --suppress-stack-size-warning"), CIRCLE),
+            0,
+            "{line}"
+        );
+    }
+    // A whole program has as much as the driver is asked for, and a linker counts for itself.
+    assert_eq!(told("", CIRCLE) + told("-c", CIRCLE), 0);
+    let allocates = ".func f() { .reg .b64 d; alloca.u64 d, d; st.local.u32 [d], 1; ret; }";
+    assert_eq!((told("-ewp", allocates), told("-g", allocates)), (1, 0));
 }
 
 #[test]

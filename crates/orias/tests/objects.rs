@@ -120,6 +120,47 @@ global k: .text.k, other 0x10, value 0, 0 bytes
 }
 
 #[test]
+fn textures_and_kernels_of_other_modules_are_named() {
+    let text = ".version 9.0\n.target sm_90, texmode_independent\n.address_size 64\n
+         .extern .entry elsewhere();
+         .global .u64 pointer = elsewhere;
+         .global .texref image;
+         .extern .global .samplerref sampling;
+         .visible .entry k(.param .u64 p, .param .surfref surface) { .reg .b32 %r<4>; .reg .b64 %d<4>; .reg .f32 %f<6>;
+           tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [image, sampling, {%f5, %f5}]; txq.filter_mode.b32 %r1, [sampling];
+           ld.param.u64 %d1, [p]; st.global.v4.f32 [%d1], {%f1, %f2, %f3, %f4}; sust.b.1d.b32.trap [surface, {%r1}], %r1;
+           mov.u64 %d2, elsewhere; st.global.u64 [pointer], %d2; ret; }";
+    let source = Source {
+        name: "m.ptx",
+        text: text.as_bytes(),
+    };
+    let made = compile(&source, &options(true)).expect("an object");
+    let cubin = Cubin::read(&made.cubin.expect("an object")).expect("an object that reads");
+    assert_eq!(
+        told(&cubin),
+        "\
+local surface: .text.k, other 0x0, value 0, 0 bytes
+local pointer: .nv.global.init, other 0x20, value 0, 8 bytes
+global k: .text.k, other 0x10, value 0, 0 bytes
+global image: undefined, other 0x0, value 0, 0 bytes
+global sampling: undefined, other 0x0, value 0, 0 bytes
+global elsewhere: undefined, other 0x10, value 0, 0 bytes
+.rela.text.k
+  R_CUDA_ABS32_32 .nv.independent.samplerrefDescSize
+  R_CUDA_ABS32_HI_32 pointer
+  R_CUDA_ABS32_LO_32 pointer
+  R_CUDA_CONST_FIELD21_38 image
+  R_CUDA_CONST_FIELD21_38 sampling
+  R_CUDA_CONST_FIELD21_38 surface
+  R_CUDA_FUNC_DESC32_HI_32 elsewhere
+  R_CUDA_FUNC_DESC32_LO_32 elsewhere
+.rela.nv.global.init
+  R_CUDA_FUNC_DESC_64 elsewhere
+"
+    );
+}
+
+#[test]
 fn managed_variables_say_so() {
     let text = ".visible .global .attribute(.managed) .align 4 .u32 shared_by_all = 7;\n.visible .global .align 4 .u32 plain;\n";
     for relocatable in [true, false] {
@@ -283,7 +324,7 @@ fn what_cannot_be_linked_is_refused_in_the_words_of_ptxas() {
     let several =
         ".visible .func (.reg .b32 a, .reg .b32 b) f () { mov.b32 a, 1; mov.b32 b, 2; ret; }";
     assert_eq!(said(several, true), "'Compile only(-c)' requires ABI");
-    assert_eq!(said(several, false), "made, 0 messages");
+    assert_eq!(said(several, false), "made, 1 messages");
     let narrow = ".visible .func f (.param .u16 a) { ret; }";
     assert_eq!(
         said(narrow, true),
@@ -292,6 +333,13 @@ fn what_cannot_be_linked_is_refused_in_the_words_of_ptxas() {
     let circle = ".func (.reg .b32 a, .reg .b32 b) f (.reg .b32 x) { .reg .pred p; mov.b32 a, 1; mov.b32 b, 2; setp.eq.u32 p, x, 0; @p ret; sub.u32 x, x, 1; call (a, b), f, (x); ret; }
         .visible .entry k() { .reg .b32 %r<3>; call (%r1, %r2), f, (7); ret; }";
     assert_eq!(said(circle, false), "Function 'f' is recursive");
+}
+
+#[test]
+fn arguments_of_open_length_may_be_left_out() {
+    let call = ".extern .func f (.param .b32 a, .param .align 4 .b8 rest[]);
+        .visible .entry k() { .param .b32 z; st.param.b32 [z], 1; call f, (z); ret; }";
+    assert_eq!(said(call, true), "made, 0 messages");
 }
 
 #[test]

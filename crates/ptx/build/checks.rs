@@ -12,6 +12,14 @@ pub const CHECKS: &[(&str, &str)] = &[
     ),
     ("copy_source", "a copy reads no more bytes than it writes"),
     (
+        "policy_fraction",
+        "the part of the accesses that a cache policy is for is above 0 and at most 1",
+    ),
+    (
+        "policy_sizes",
+        "what a cache policy treats first is no larger than all that it treats",
+    ),
+    (
         "named_space",
         "a variable whose address is converted is in the space that the instruction names",
     ),

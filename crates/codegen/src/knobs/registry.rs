@@ -301,6 +301,33 @@ pub static SHARE_CONSTANTS_SLACK: Key<i64> = Key::<i64>::new(
     "registers that are left free where numbers are shared",
 );
 
+/// Whether what loops advance is copied where its old number is read behind the new one.
+pub static SPLIT_CARRIED: Key<bool> = Key::<bool>::new(
+    10091,
+    "SplitCarried",
+    true,
+    "SplitCarried",
+    "what loops advance is copied where its old number is read behind the new one, and not on an edge of its own",
+);
+
+/// Whether doubles that are known lie in uniform registers.
+pub static UNIFORM_NUMBERS: Key<bool> = Key::<bool>::new(
+    10092,
+    "UniformNumbers",
+    true,
+    "UniformNumbers",
+    "doubles that are known and read more than once lie in uniform registers",
+);
+
+/// Whether neighbouring guarded accesses to global memory become one where all guards hold.
+pub static WIDEN_ACCESSES: Key<bool> = Key::<bool>::new(
+    10095,
+    "WidenAccesses",
+    true,
+    "WidenAccesses",
+    "neighbouring guarded accesses to global memory become one where all guards hold and the address is aligned",
+);
+
 /// Whether addresses that a loop advances take in what is added to them, and share their steps where registers are short.
 pub static MERGE_INDUCTIONS: Key<bool> = Key::<bool>::new(
     10034,
@@ -589,6 +616,15 @@ pub static AGGREGATE_UPDATES: Key<bool> = Key::<bool>::new(
     "lanes that update one word together combine their numbers, and one of them updates memory",
 );
 
+/// Whether a tool patches the code into a program.
+pub static PATCH_CODE: Key<bool> = Key::<bool>::new(
+    10131,
+    "PatchCode",
+    false,
+    "SelectInstructions",
+    "global memory without descriptors, as uniform registers are the patched program's (--compile-as-tools-patch)",
+);
+
 /// Whether functions look whether their frames fit the stack.
 pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     10075,
@@ -670,6 +706,12 @@ pub static KNOBS: &[&Knob] = &[
     &HOIST_LOADS_WORDS.knob,
     &SHARE_CONSTANTS.knob,
     &SHARE_CONSTANTS_SLACK.knob,
+    &SPLIT_CARRIED.knob,
+    &UNIFORM_NUMBERS.knob,
+    &WIDEN_ACCESSES.knob,
+    &PAIR_PRODUCTS.knob,
+    &MERGE_ACCESSES.knob,
+    &FORWARD_LOADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
     &POST_SCHEDULE_CHAIN.knob,
@@ -680,6 +722,7 @@ pub static KNOBS: &[&Knob] = &[
     &POST_SCHEDULE_KEEP.knob,
     &MERC_ENCODING_CACHE.knob,
     &AGGREGATE_UPDATES.knob,
+    &PATCH_CODE.knob,
     &MERC_TRACE.knob,
     &scheduling::INSTRUCTIONS.knob,
     &scheduling::REDUCE_REG.knob,
@@ -692,4 +735,35 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::DEPTH_THRESHOLD.knob,
     &scheduling::SPILL_MODE.knob,
     &scheduling::PIPELINE.knob,
+    &scheduling::MATRIX_FIRST.knob,
+    &scheduling::UNITS.knob,
+    &scheduling::PASS_WAITS.knob,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::KNOBS;
+
+    /// A knob that is read but not listed can never be set.
+    #[test]
+    fn every_key_is_listed_once() {
+        let declared = include_str!("registry.rs")
+            .lines()
+            .filter(|line| line.starts_with("pub static ") && line.contains(": Key<"));
+        let scheduling = include_str!("scheduling.rs").lines().filter(|line| {
+            line.ends_with("\";")
+                && line
+                    .trim_start()
+                    .starts_with(|it: char| it.is_ascii_uppercase())
+        });
+        let mut names: Vec<&str> = KNOBS.iter().map(|knob| knob.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KNOBS.len(), "two knobs of one name");
+        assert_eq!(
+            declared.count() + scheduling.count(),
+            KNOBS.len(),
+            "keys that KNOBS does not list, or lists twice"
+        );
+    }
+}

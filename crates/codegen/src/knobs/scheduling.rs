@@ -53,6 +53,8 @@ knobs! {
     COLD_BUDGET: i64 = 10977 "SchedColdBudget" 64, "constant loads of a block that are told from other instructions";
     DEPTH_THRESHOLD: i64 = 10978 "SchedDepthThreshold" 1, "long operations a block must have for the critical-path bit";
     SPILL_MODE: i64 = 10979 "SchedSpillMode" 0, "instructions of a block for which the critical-path bit is on whatever they are";
-    PIPELINE: bool = 10980 "SchedSoftwarePipelining" false, "whether loads of loops are issued an iteration ahead";
+    PIPELINE: bool = 10980 "SchedSoftwarePipelining" true, "whether loads of loops are issued an iteration ahead";
     MATRIX_FIRST: bool = 10981 "SchedMatrixFirst" false, "whether DynBatch puts matrix operations before what keeps the register pressure low";
+    UNITS: bool = 10982 "SchedCountUnits" true, "whether orders are tried in blocks with matrix operations for which units count like dependences";
+    PASS_WAITS: bool = 10983 "SchedPassWaits" true, "whether arithmetic goes before waits for matrix products of a warp group that it has nothing to do with";
 }

@@ -262,6 +262,11 @@ impl Body<'_, '_> {
             ast::Space::Reg | ast::Space::Tex => return unsupported(""),
         };
         let Ok(short) = i32::try_from(offset) else {
+            if own == Space::Global {
+                let base = self.address_of(id, 0, PtxType::U64)?;
+                let base = self.in_registers(base, 64)?;
+                return Ok((self.based(base, offset, own)?, own));
+            }
             return unsupported(format!("an offset of {offset} from a variable"));
         };
         let constant = self.symbols.constant(id).map(i32::try_from);

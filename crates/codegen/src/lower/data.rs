@@ -73,10 +73,8 @@ impl Symbols {
                 ast::Space::Global => SymbolSpace::Global,
                 ast::Space::Const => SymbolSpace::Const,
                 ast::Space::Shared => SymbolSpace::Shared,
-                ast::Space::Tex => {
-                    problems.push(unsupported(variable, "textures"));
-                    continue;
-                }
+                // PTX before 1.5 has a space of its own for textures.
+                ast::Space::Tex => SymbolSpace::Global,
                 ast::Space::Local | ast::Space::Param | ast::Space::Reg => continue,
             };
             if let Some(kind) = reference_kind(variable) {
@@ -370,6 +368,7 @@ pub(super) fn reference_kind(variable: &Variable) -> Option<ReferenceKind> {
         return None;
     }
     match variable.ty {
+        _ if variable.space == ast::Space::Tex => Some(ReferenceKind::Texture),
         Type::Texref => Some(ReferenceKind::Texture),
         Type::Samplerref => Some(ReferenceKind::Sampler),
         Type::Surfref => Some(ReferenceKind::Surface),

@@ -164,8 +164,10 @@ pub(super) fn load(body: &mut Body<'_, '_>, statement: &Statement<'_>) -> Lowere
     let destinations = body.element_destinations(statement, 0)?;
     let bytes = destinations.len() as u32 * width / 8;
     if let Some(words) = words_at(body, statement, 1, 0, bytes)? {
-        let Words::Inside(first, offset) = words else {
-            return unsupported("a load from outside a parameter");
+        let (first, offset) = match words {
+            Words::Inside(first, offset) => (first, offset),
+            // Nobody has said what lies there.
+            Words::Outside => (body.undefined_words(bytes.div_ceil(4))?, 0),
         };
         for (index, &(destination, register)) in (0..).zip(&destinations) {
             if let Destination::Variable(variable) = destination {

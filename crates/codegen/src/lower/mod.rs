@@ -216,8 +216,9 @@ pub fn lower(
     functions.sort_by_key(|(id, _)| id.index());
     module.functions = functions.into_iter().map(|(_, it)| it).collect();
     module.symbols = symbols.list;
-    module.entries = (module.kernels.iter())
-        .map(|kernel| kernel.code.name.clone())
+    module.entries = (ptx.functions.iter())
+        .filter(|it| it.entry)
+        .map(|it| ptx.name(it.name).to_owned())
         .collect();
     module.references = symbols.references;
     module.independent_textures = ptx

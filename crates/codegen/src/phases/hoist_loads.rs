@@ -9,7 +9,7 @@
 //!   writes the load's register on the other would wait for a load that nobody needs. A load that comes no further than to the branch has gained nothing, so it stays.
 //!
 //! **Memory.** Loads are weak ones from global memory. Nothing they pass may change what they find ([`Changes`]); data that nobody writes (`ld.global.nc`) is held back by calls, traps,
-//! fences, and by accesses to global memory that are not weak, but neither by stores nor by barriers of the thread block or the cluster.
+//! fences, and by accesses to global memory that order others (acquire, release, volatile), but neither by stores, relaxed updates nor by barriers of the thread block or the cluster.
 //!
 //! **Operands.** The address must be known at the new place. What computes it goes along if it has no effect, up to [`MOST_WITH`] instructions.
 //!
@@ -163,9 +163,10 @@ impl Crossed {
     fn note(&mut self, func: &Function, inst: Inst) {
         self.changes.note(func, inst);
         let effects = func.opcode(inst).effects();
+        // What is relaxed orders nothing but itself.
         let ordered = func
             .modifier::<Order>(inst)
-            .is_some_and(|order| order != Order::Weak);
+            .is_some_and(|order| !matches!(order, Order::Weak | Order::Relaxed));
         let fence = effects.contains(Effects::BARRIER)
             && !effects.contains(Effects::CONVERGENT)
             && !prepares_cluster(func, inst);

@@ -14,22 +14,25 @@
 //!
 //! **Steps.** Where a loop needs more registers than there are, [`GROUP`] and more variables of one step that are read by one instruction each become
 //! numbers that do not change, and one variable `t` from zero on is added to each where it is read. There are as many additions as before;
-//! but what is spilled is only loaded in the loop and never stored.
+//! but what is spilled is only loaded in the loop and never stored. Where what they start from is one product of 32-bit numbers each and a sum that is the same for all (rows of a matrix: `p + 2 * x`), `t` starts from that sum
+//! and `x` is what is kept: one register instead of two, and one multiply-add instead of a sum and its carry.
 //!
 //! Innermost loops with one edge back are looked at. Uses are found once, and each parameter of a header is looked at with what reads it: linear.
 
 use super::general_optimize::optimize_general;
-use crate::emit::{Emit, imm};
+use super::wide_sums::{Product, Sum, sums};
+use crate::emit::{Emit, Mods, imm};
 use crate::loops::{LoopAnalyses, preheader};
 use crate::pipeline::{Context, PhaseError};
 use crate::schedule::budget::hard_limit;
 use cranelift_entity::EntitySet;
 use orias_ori::analysis::{DefUse, Liveness, Loop, Place, Pressure, Use};
-use orias_ori::operation::{Sat, Scalar};
+use orias_ori::operation::{Half, Sat, Scalar};
 use orias_ori::{
     AbstractOp, Block, Class, Edge, Function, Guard, Inst, Operand, Reg, SourceMods, Type, Value,
     ValueDef,
 };
+use rustc_hash::FxHashMap;
 
 /// How many variables share a step at least: the shared one needs a register pair of its own.
 const GROUP: usize = 4;
@@ -295,7 +298,13 @@ fn share_steps(func: &mut Function, loops: &LoopAnalyses, limit: u32) -> Result<
             continue;
         };
         for (step, members) in groups {
-            share(func, &place, (before, edge), step, members)?;
+            let (products, rest, members) = take_products(func, edge, members);
+            if !products.is_empty() {
+                share_products(func, &place, (before, edge), step, products, &rest)?;
+            }
+            if members.len() >= GROUP {
+                share(func, &place, (before, edge), step, members)?;
+            }
             changed = true;
         }
     }
@@ -316,6 +325,118 @@ fn is_read_once(func: &Function, it: &Induction) -> bool {
     func.address(id).base.get() == Some(Reg::from(it.param))
 }
 
+/// Those that start from a product and a sum that is the same for all of them, with the product; that sum; and the others.
+fn take_products(
+    func: &Function,
+    edge: Edge,
+    members: Vec<Induction>,
+) -> (Vec<(Induction, Product)>, Vec<Value>, Vec<Induction>) {
+    let starts = members
+        .iter()
+        .map(|it| sums(func, func.edge_args(edge)[it.index]));
+    let starts: Vec<Vec<Sum>> = starts.collect();
+    let mut counts: FxHashMap<&[Value], usize> = FxHashMap::default();
+    for sum in starts.iter().flatten() {
+        *counts.entry(&sum.rest).or_default() += 1;
+    }
+    // Of equals the one that a map does not decide about.
+    let best = counts
+        .into_iter()
+        .max_by_key(|&(rest, count)| (count, rest));
+    let Some((rest, _)) = best.filter(|&(_, count)| count >= GROUP) else {
+        return (Vec::new(), Vec::new(), members);
+    };
+    let rest = rest.to_vec();
+    let (mut products, mut others) = (Vec::new(), Vec::new());
+    for (it, sums) in members.into_iter().zip(&starts) {
+        match sums.iter().find(|sum| sum.rest == rest) {
+            Some(sum) => products.push((it, sum.product)),
+            None => others.push(it),
+        }
+    }
+    (products, rest, others)
+}
+
+/// Makes `members` steady and adds their products, where each is read, to one variable of their step that starts from the sum of `rest`.
+fn share_products(
+    func: &mut Function,
+    place: &Edges,
+    (before, edge): (Block, Edge),
+    step: Operand,
+    members: Vec<(Induction, Product)>,
+    rest: &[Value],
+) -> Result<(), PhaseError> {
+    let Some(end) = func.terminator(before) else {
+        return Ok(());
+    };
+    let Some((&first, others)) = rest.split_first() else {
+        return Ok(());
+    };
+    let mut emit = Emit::before(func, end);
+    let start = others.iter().fold(first, |sum, &term| {
+        emit.value(AbstractOp::Add, (Scalar::S64,), &[sum.into(), term.into()])
+    });
+    emit.finish().map_err(broken)?;
+    let Some(shared) = advance_together(func, place, edge, start, step, members[0].0.index)? else {
+        return Ok(());
+    };
+    for (it, product) in members {
+        let operands = [product.factor.into(), product.by, shared.into()];
+        let mods = (Half::Wide, product.scalar);
+        read_instead(func, place, &it, AbstractOp::Mad, mods, &operands)?;
+    }
+    Ok(())
+}
+
+/// A new parameter of the header that starts from `start` and goes up by `step` where the one with number `index` does.
+fn advance_together(
+    func: &mut Function,
+    place: &Edges,
+    edge: Edge,
+    start: Value,
+    step: Operand,
+    index: usize,
+) -> Result<Option<Value>, PhaseError> {
+    let advance = func.edge_args(place.back)[index];
+    let Some(advance) = func.defining_inst(advance) else {
+        return Ok(None);
+    };
+    let shared = func.append_block_param(place.header, Type::R2);
+    func.push_edge_arg(edge, start);
+    let mut emit = Emit::before(func, advance);
+    let next = emit.value(AbstractOp::Add, (Scalar::S64,), &[shared.into(), step]);
+    emit.finish().map_err(broken)?;
+    func.push_edge_arg(place.back, next);
+    Ok(Some(shared))
+}
+
+/// Makes a variable steady and computes what is read of it where it is read.
+fn read_instead<M: Mods>(
+    func: &mut Function,
+    place: &Edges,
+    it: &Induction,
+    op: AbstractOp,
+    mods: M,
+    operands: &[Operand],
+) -> Result<(), PhaseError> {
+    // A parameter that is its own successor is what it was at the start.
+    set_argument(func, place.back, it.index, it.param);
+    let Use {
+        inst,
+        place: Place::Operand(index),
+    } = it.uses[0]
+    else {
+        return Ok(());
+    };
+    let mut emit = Emit::before(func, inst);
+    let sum = emit.value(op, mods, operands);
+    emit.finish().map_err(broken)?;
+    if let Operand::Address(id) = func.operands(inst)[usize::from(index)] {
+        func.address_mut(id).base = Reg::from(sum).into();
+    }
+    Ok(())
+}
+
 /// Makes `members` steady and adds one variable of their step where each is read.
 fn share(
     func: &mut Function,
@@ -330,36 +451,12 @@ fn share(
     let mut emit = Emit::before(func, end);
     let zero = emit.as_value(Scalar::B64, imm(0));
     emit.finish().map_err(broken)?;
-    let advance = func.edge_args(place.back)[members[0].index];
-    let Some(advance) = func.defining_inst(advance) else {
+    let Some(shared) = advance_together(func, place, edge, zero, step, members[0].index)? else {
         return Ok(());
     };
-    let shared = func.append_block_param(place.header, Type::R2);
-    func.push_edge_arg(edge, zero);
-    let mut emit = Emit::before(func, advance);
-    let next = emit.value(AbstractOp::Add, (Scalar::S64,), &[shared.into(), step]);
-    emit.finish().map_err(broken)?;
-    func.push_edge_arg(place.back, next);
     for it in members {
-        // A parameter that is its own successor is what it was at the start.
-        set_argument(func, place.back, it.index, it.param);
-        let (inst, index) = match it.uses[0] {
-            Use {
-                inst,
-                place: Place::Operand(index),
-            } => (inst, usize::from(index)),
-            _ => continue,
-        };
-        let mut emit = Emit::before(func, inst);
-        let sum = emit.value(
-            AbstractOp::Add,
-            (Scalar::S64,),
-            &[it.param.into(), shared.into()],
-        );
-        emit.finish().map_err(broken)?;
-        if let Operand::Address(id) = func.operands(inst)[index] {
-            func.address_mut(id).base = Reg::from(sum).into();
-        }
+        let operands = [it.param.into(), shared.into()];
+        read_instead(func, place, &it, AbstractOp::Add, (Scalar::S64,), &operands)?;
     }
     Ok(())
 }

@@ -4,6 +4,9 @@
 //! full anyway, and the allocator would keep each predicate in a general register, at the price of two instructions and as many registers. So in a block where more predicates
 //! are live at once than there are, each comparison whose predicates only this block reads goes down to the first instruction that reads one.
 //!
+//! A guard that loads and stores of one element have in common lives from the ones to the others, over all that is computed in between, and eight of them leave no predicate to compute with. So a
+//! comparison is made again for readers that come long after those before, with the sum of an index and a number that it reads.
+//!
 //! What it reads lives as long, so it stays where more than one register would live longer for it. It moves nothing else: no loads, nothing that lanes do together or that writes
 //! anything but predicates. The scheduler, which follows, may move it up again as far as predicates last.
 //!
@@ -11,7 +14,10 @@
 
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::{FlowGraph, Liveness};
-use orias_ori::{Block, Class, Effects, Function, Inst, Opcode, Value};
+use orias_ori::{
+    Block, Class, Effects, Function, Inst, Opcode, Operand, Operation, Reg, Type, Value,
+};
+use orias_sass::Op;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// How many more registers may live longer for a comparison that goes down.
@@ -31,9 +37,111 @@ pub fn sink_predicates(func: &mut Function, context: &Context<'_>) -> Result<(),
         .filter(|(block, out)| predicates(func, *block, out) > most)
         .collect();
     for (block, out) in full {
+        repeat(func, block, &out);
         sink(func, block, &out);
     }
     Ok(())
+}
+
+/// How many instructions lie between two readers of a predicate, at least, for the comparison to be made again for the later one.
+const FAR: usize = 24;
+
+/// Makes comparisons of `block` again for readers that come long after the ones before: `@p` loads and the stores that end the same element.
+fn repeat(func: &mut Function, block: Block, out: &FxHashSet<Value>) {
+    let insts: Vec<Inst> = func.block_insts(block).collect();
+    let mut readers: FxHashMap<Value, Vec<usize>> = FxHashMap::default();
+    for (at, &inst) in insts.iter().enumerate() {
+        for value in func.value_uses(inst) {
+            let places = readers.entry(value).or_default();
+            if places.last() != Some(&at) {
+                places.push(at);
+            }
+        }
+    }
+    for &comparison in &insts {
+        if !can_sink(func, comparison, out) || reads_predicates(func, comparison) {
+            continue;
+        }
+        let mut results = func.value_defs(comparison);
+        let (Some(predicate), None) = (results.next(), results.next()) else {
+            continue;
+        };
+        let Some(places) = readers.get(&predicate) else {
+            continue;
+        };
+        let mut known = predicate;
+        for pair in places.windows(2) {
+            let (before, next) = (pair[0], pair[1]);
+            if next - before > FAR {
+                let lives = |value: Value| {
+                    out.contains(&value)
+                        || readers.get(&value).and_then(|it| it.last()) >= Some(&next)
+                };
+                known = again(func, comparison, insts[next], &lives, 1).unwrap_or(known);
+            }
+            if known != predicate {
+                let (old, new) = (Reg::from(predicate), Reg::from(known));
+                func.map_uses(insts[next], |reg| if reg == old { new } else { reg });
+            }
+        }
+    }
+}
+
+/// Whether `inst` reads a predicate that may be true or false.
+fn reads_predicates(func: &Function, inst: Inst) -> bool {
+    let mut uses = func.value_uses(inst);
+    uses.any(|value| func.value_type(value).class() != Class::R)
+}
+
+/// `inst` once more, before `place`; what it reads and nobody needs so long is made again, too, so many levels deep.
+fn again(
+    func: &mut Function,
+    inst: Inst,
+    place: Inst,
+    lives: &impl Fn(Value) -> bool,
+    depth: u32,
+) -> Option<Value> {
+    let Operation::Machine(op, mods) = func.inst(inst).operation() else {
+        return None;
+    };
+    let mut operands = func.operands(inst).to_vec();
+    let mut result = None;
+    for (index, operand) in operands.iter_mut().enumerate() {
+        let Some(value) = operand.as_value() else {
+            continue;
+        };
+        if func.is_def(inst, index) {
+            let made = func.create_value(func.value_type(value));
+            *operand = made.into();
+            result = Some(made);
+            continue;
+        }
+        let maker = func.defining_inst(value);
+        if let Some(maker) = maker.filter(|&it| depth > 0 && !lives(value) && is_offset(func, it))
+            && let Some(made) = again(func, maker, place, lives, depth - 1)
+        {
+            *operand = Operand::from(made).with_mods(operand.mods())?;
+        }
+    }
+    let copy = func.create_machine(op, mods, &operands);
+    func.set_span(copy, func.inst(inst).span());
+    func.layout.insert_inst_before(copy, place);
+    result
+}
+
+/// Whether `inst` makes a word of one other and of numbers, and does nothing else.
+fn is_offset(func: &Function, inst: Inst) -> bool {
+    let words = func.value_defs(inst).chain(func.value_uses(inst));
+    matches!(
+        func.opcode(inst),
+        Opcode::Machine(Op::LOP3 | Op::IADD3 | Op::VIADD)
+    ) && func.inst(inst).guard().is_always()
+        && func.kept(inst).is_empty()
+        && func.value_defs(inst).count() == 1
+        && func.value_uses(inst).count() == 1
+        && words
+            .into_iter()
+            .all(|value| func.value_type(value) == Type::R)
 }
 
 /// What is read behind `block`, arguments of its edges included.

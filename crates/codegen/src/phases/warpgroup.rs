@@ -24,7 +24,9 @@ use crate::tail::returns;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::builder::Cursor;
-use orias_ori::{Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, SourceMods};
+use orias_ori::{
+    Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, SourceMods, Value,
+};
 use orias_sass::{Effects, Op, modifier_names as name, modifier_values as value};
 use orias_sass::{SlotName, slot_names as slot};
 
@@ -158,7 +160,7 @@ pub fn add_warpgroup_waits(func: &mut Function, _: &Context<'_>) -> Result<(), P
     Ok(())
 }
 
-pub(super) fn is_product(func: &Function, inst: Inst) -> bool {
+pub(crate) fn is_product(func: &Function, inst: Inst) -> bool {
     func.opcode(inst)
         .as_machine()
         .is_some_and(|op| Machine::of(func.target).is_warpgroup_matrix(op))
@@ -208,12 +210,28 @@ fn product(func: &Function, inst: Inst) -> Product {
             .into_iter()
             .filter_map(register)
             .collect(),
-        ends_group: func.machine_modifier(inst, name::GSB) == Some(value::GSB0),
+        ends_group: ends_group(func, inst),
     }
 }
 
+/// Whether a group ends with a product.
+pub(crate) fn ends_group(func: &Function, inst: Inst) -> bool {
+    func.machine_modifier(inst, name::GSB) == Some(value::GSB0)
+}
+
+/// What a product writes and reads after it has been issued, on physical registers.
+pub(crate) fn product_registers(func: &Function, inst: Inst) -> impl Iterator<Item = PhysReg> {
+    let own = product(func, inst);
+    own.sum.into_iter().chain(own.sources)
+}
+
+/// What a product makes, before allocation.
+pub(crate) fn product_sum(func: &Function, inst: Inst) -> Option<Value> {
+    slot_operand(func, inst, slot::D)?.1.as_value()
+}
+
 /// How many groups a wait leaves under way.
-pub(super) fn waits_for(func: &Function, inst: Inst) -> Option<u8> {
+pub(crate) fn waits_for(func: &Function, inst: Inst) -> Option<u8> {
     if func.opcode(inst).as_machine() != Some(Op::WARPGROUP_DEPBAR) {
         return None;
     }

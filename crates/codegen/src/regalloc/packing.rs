@@ -10,12 +10,13 @@
 
 use super::assign::{BlockBoundaries, Budget, Edits, Facts, Manner, Products, Scans, Stop};
 use super::{calls, counts, edges};
+use crate::phases::{is_product, product_registers};
 use crate::register_usage::RegisterUsage;
 use crate::schedule::budget::Occupancy;
 use cranelift_entity::EntityRef;
 use orias_machine::Machine;
 use orias_ori::analysis::LoopNest;
-use orias_ori::{AbstractOp, Block, Class, Function, FunctionKind, Opcode};
+use orias_ori::{AbstractOp, Block, Class, Function, FunctionKind, Inst, Opcode, Reg};
 use rustc_hash::FxHashMap;
 
 /// How much more may be issued so that more blocks fit, as a share of how many more.
@@ -26,6 +27,9 @@ const REGISTERS_SPARE: f64 = 0.125;
 
 /// How often fewer registers are asked for.
 const ROUNDS: usize = 3;
+
+/// What a move costs on the way back of a loop if it touches what products of a warp group work on: all of them are waited for.
+const WAIT: usize = 64;
 
 /// Iterations of a loop, as a guess.
 const ITERATIONS: f64 = 8.0;
@@ -210,6 +214,10 @@ impl Packing {
                 edges.insert(edge, depth_of(block).min(target));
             }
         }
+        let products = match edges.is_empty() {
+            true => Vec::new(),
+            false => product_registers_of(func),
+        };
         for block in func.blocks() {
             let depth = edges
                 .get(&block)
@@ -220,7 +228,8 @@ impl Packing {
                 count += match func.opcode(inst) {
                     Opcode::Abstract(AbstractOp::ParCopy) => {
                         moves = true;
-                        func.result_count(inst)
+                        let waits = !was_there(block) && touches(func, inst, &products);
+                        func.result_count(inst) + if waits { WAIT } else { 0 }
                     }
                     _ => 1,
                 };
@@ -229,6 +238,35 @@ impl Packing {
         }
         (issued, moves)
     }
+}
+
+/// What products of a warp group work on: by general register, whether one does. Empty where there is none.
+fn product_registers_of(func: &Function) -> Vec<bool> {
+    let mut taken = Vec::new();
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        if !is_product(func, inst) {
+            continue;
+        }
+        taken.resize(usize::from(Class::R.count()), false);
+        for unit in product_registers(func, inst).flat_map(|reg| reg.units()) {
+            taken[usize::from(unit.index())] = true;
+        }
+    }
+    taken
+}
+
+/// Whether an instruction reads or writes a general register of `taken`.
+fn touches(func: &Function, inst: Inst, taken: &[bool]) -> bool {
+    let mut found = false;
+    let mut look = |reg: Reg| {
+        let general = reg.phys().filter(|reg| reg.class() == Class::R);
+        for unit in general.into_iter().flat_map(|reg| reg.units()) {
+            found |= taken.get(usize::from(unit.index())) == Some(&true);
+        }
+    };
+    func.for_each_use(inst, &mut look);
+    func.for_each_def(inst, &mut look);
+    found
 }
 
 /// Writes down what a scan found.

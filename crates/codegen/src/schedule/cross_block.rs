@@ -15,7 +15,8 @@
 //! **What waits.** Nothing that reads what the block before loads, unless its branch waits for that load anyway: the branch would wait for it, and with it all that is behind.
 //!
 //! **How many.** As many as the block before has idle cycles on its critical path, at most as knob 743 says, the longest chains first,
-//! and only while that block's live registers stay where they cost nothing.
+//! and only while that block's live registers stay where they cost nothing. Functions and conversions only where other ways are hardly ever taken: their unit is slow. Nothing that replaces one of
+//! its operands where ways join again: the two would need a register each, and a move.
 
 use super::budget::Occupancy;
 use super::build::{Builder, Exits};
@@ -25,9 +26,13 @@ use super::live::{BlockValues, Numbering};
 use super::order;
 use crate::clock;
 use cranelift_entity::{EntitySet, SecondaryMap};
+use orias_machine::Machine;
+use orias_machine::issue::Unit;
 use orias_ori::analysis::{FlowGraph, Frequencies};
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, Reg, Value, ValueDef};
 use orias_sass::{MemoryEffect, Op, Space as MemorySpace};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 /// Moves what pays, and says how much that was. What has passed one block may pass another in the next step.
 pub fn hoist(
@@ -57,6 +62,10 @@ pub fn hoist(
 
 /// Ways that a block may have into which something moves: of what a switch has behind it, most would be computed for nobody.
 const MOST_WAYS: usize = 2;
+
+/// How often other ways may be taken, of the times that a block runs, for functions and conversions to go up to it: the unit that does them takes eight cycles for each, which all warps
+/// of the multiprocessor's quarter wait for, and idle cycles of one warp are no measure of that.
+const RARELY: f64 = 0.5;
 
 /// How much may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,10 +115,18 @@ fn find(
         .collect();
     // Most blocks have nothing that could go, above all in later steps, when only what went before may go on.
     let mut going: EntitySet<Inst> = EntitySet::new();
+    let rivals = rivals(func);
     let pairs: Vec<(Block, Block, Vec<Inst>)> = pairs
         .into_iter()
         .map(|(block, before)| {
-            let could = could_go(func, (block, before), passed, &mut going);
+            let seldom = RARELY * frequencies.times(before);
+            let likely = func
+                .successors(before)
+                .all(|other| other == block || frequencies.times(other) <= seldom);
+            let refused = |inst: Inst| {
+                (!likely && keeps_scarce_unit(func, inst)) || replaces(func, &rivals, inst)
+            };
+            let could = could_go(func, (block, before), passed, refused, &mut going);
             (block, before, could)
         })
         .filter(|(_, _, could)| !could.is_empty())
@@ -199,6 +216,46 @@ struct Space {
     registers: i32,
 }
 
+/// Whether `inst` keeps the unit of functions and conversions.
+fn keeps_scarce_unit(func: &Function, inst: Inst) -> bool {
+    let op = func.opcode(inst).as_machine();
+    let machine = Machine::of(func.target);
+    op.is_some_and(|op| machine.issue_of_operation(op).unit == Unit::Special)
+}
+
+/// Pairs of values that different edges pass to one parameter.
+fn rivals(func: &Function) -> FxHashSet<(Value, Value)> {
+    let mut passed: FxHashMap<Value, SmallVec<[Value; 2]>> = FxHashMap::default();
+    for block in func.blocks() {
+        for &edge in func.successor_edges(block) {
+            let params = func.block_params(func.edge_target(edge));
+            for (&param, &arg) in params.iter().zip(func.edge_args(edge)) {
+                passed.entry(param).or_default().push(arg);
+            }
+        }
+    }
+    let mut found = FxHashSet::default();
+    for args in passed.values().filter(|args| args.len() <= MOST_RIVALS) {
+        for &one in args {
+            found.extend(args.iter().map(|&other| (one, other)));
+        }
+    }
+    found
+}
+
+/// Values that may come to one parameter, where it is asked which of them replaces which.
+const MOST_RIVALS: usize = 4;
+
+/// Whether `inst` makes what takes the place of one of its operands where ways join: `if (…) n += 1;`. In its own block the new number lies where the old one did; before the branch
+/// both are live, and one of the ways has to move what it passes on.
+fn replaces(func: &Function, rivals: &FxHashSet<(Value, Value)>, inst: Inst) -> bool {
+    let mut makes = func.value_defs(inst);
+    makes.any(|new| {
+        func.value_uses(inst)
+            .any(|old| rivals.contains(&(new, old)))
+    })
+}
+
 /// Cycles on the critical path in which the block issues nothing.
 fn idle_cycles(graph: &Graph) -> usize {
     let issued = graph.nodes.iter().filter(|node| !node.is_pseudo());
@@ -211,6 +268,7 @@ fn could_go(
     func: &Function,
     (block, before): (Block, Block),
     (passed, step): (&SecondaryMap<Inst, u8>, u8),
+    refused: impl Fn(Inst) -> bool,
     going: &mut EntitySet<Inst>,
 ) -> Vec<Inst> {
     let mut could: Vec<Inst> = Vec::new();
@@ -237,7 +295,7 @@ fn could_go(
                     _ => false,
                 };
         });
-        if there && may_move(func, inst) {
+        if there && may_move(func, inst) && !refused(inst) {
             going.insert(inst);
             could.push(inst);
         }

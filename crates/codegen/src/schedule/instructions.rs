@@ -54,6 +54,12 @@ const AS_IT_WAS: &str = "as it was";
 /// What reports call the order that ILP finds for warps that take turns.
 const SHARED: &str = "ILP, shared";
 
+/// What reports call DynBatch with heights that count units.
+const UNITS_BATCHED: &str = "units, DynBatch";
+
+/// What reports call ILP with heights that count units, if several warps take turns.
+const UNITS_SHARED: &str = "units, shared";
+
 /// Windows that ILP is tried with where it does badly without one, widest first, and what reports call these orders.
 const WINDOWS: [(&str, usize); 3] = [
     ("ILP, window of 96", 96),
@@ -634,6 +640,19 @@ impl Scheduler<'_> {
         let batched = candidates.graph.nodes.iter().filter(batched);
         if self.options.runs(Mode::DynBatch, candidates.graph.block) && batched.count() > 1 {
             self.try_mode(candidates, Mode::DynBatch, budget);
+        }
+        if strategies::has_matrix(&candidates.graph) && self.options.counts_units() {
+            let one = Variant::plain(Strategy::Units.name());
+            let batched = Variant::plain(UNITS_BATCHED);
+            self.try_strategy(candidates, Strategy::Units, one, Mode::Ilp, budget);
+            self.try_strategy(candidates, Strategy::Units, batched, Mode::DynBatch, budget);
+            if self.sharing > 1 {
+                let shared = Variant {
+                    warps: self.sharing,
+                    ..Variant::plain(UNITS_SHARED)
+                };
+                self.try_strategy(candidates, Strategy::Units, shared, Mode::Ilp, budget);
+            }
         }
         if first
             && let Some(strategy) = strategies::select(

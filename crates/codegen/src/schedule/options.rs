@@ -125,6 +125,11 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// Whether orders are tried that count units.
+    pub fn counts_units(&self) -> bool {
+        self.knobs.bool(&knob::UNITS)
+    }
+
     /// The fences the knobs put into graphs.
     pub fn fences(&self) -> Fences<'a> {
         Fences {
@@ -132,6 +137,7 @@ impl<'a> Options<'a> {
             interference: self.knobs.when(&knob::FENCE_INTERFERENCE),
             preserve: self.knobs.when(&knob::PRESERVE_ORDER),
             piece: PIECE,
+            passes_waits: self.knobs.bool(&knob::PASS_WAITS),
         }
     }
 
@@ -211,9 +217,9 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Whether loops are pipelined.
+    /// Whether loops are pipelined: where other loop optimisations run, too.
     pub fn pipelines(&self) -> bool {
-        self.knobs.bool(&knob::PIPELINE)
+        self.opt_level >= 2 && self.is_enabled() && self.knobs.bool(&knob::PIPELINE)
     }
 
     /// Loops nested deeper weigh no more.

@@ -41,10 +41,10 @@ use super::strategies::Carried;
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{FlowGraph, Liveness};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Edge, Function, Guard, Inst, Operand, Reg, RegKind,
-    Value,
+    AbstractMods, AbstractOp, Block, Class, Edge, Function, Guard, Inst, Operand, Operation, Reg,
+    RegKind, Value,
 };
-use orias_sass::{Op, Space};
+use orias_sass::{Mods, Op, Space};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Loops with more instructions are left alone.
@@ -195,7 +195,9 @@ fn ways_in(func: &Function) -> Predecessors {
 /// The way in, the way back and the predicate under which that is taken, if `block` is a loop by itself.
 fn shape(func: &Function, block: Block, ways: &Predecessors) -> Option<(Edge, Edge, Guard)> {
     let end = func.terminator(block)?;
-    if func.opcode(end).as_machine() != Some(Op::BRA) || ways.named.contains(&block) {
+    // What all lanes do together is not told by the guard of one.
+    let plain = func.inst(end).operation() == Operation::Machine(Op::BRA, Mods::ZERO);
+    if !plain || ways.named.contains(&block) {
         return None;
     }
     let before = func.layout.prev_inst(end);

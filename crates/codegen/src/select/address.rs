@@ -1,7 +1,7 @@
 //! Addresses of memory operations: base, offset and descriptor as the forms of loads, stores and atomics take them.
 
 use super::selector::{Selector, Shared, pt, rz, urz, with_index};
-use super::source::Source;
+use super::source::{Source, named_word};
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
 use crate::policy;
@@ -182,6 +182,7 @@ impl Selector<'_> {
         policy: Operand,
         described: bool,
     ) -> Result<Operand, PhaseError> {
+        let described = described && !(self.undescribed && policy == Operand::None);
         let (place, offset) = self.settled(place)?;
         let base = self.base_pair(place)?;
         let descriptor = match (described, policy) {
@@ -337,6 +338,11 @@ impl Selector<'_> {
 
     /// A place in a constant bank: an index register and an offset.
     pub(super) fn bank_place(&mut self, place: Place, space: Space) -> Result<Operand, PhaseError> {
+        if let (Space::Param, Some(symbol), None, 0) =
+            (space, place.symbol, place.base, place.offset)
+        {
+            return Ok(named_word(symbol));
+        }
         let (bank, start) = match space {
             Space::Param => (self.constants.bank, self.constants.params),
             _ => (self.constants.user_bank, 0),

@@ -1,7 +1,7 @@
 //! Bulk and tensor copies: instructions of the copy engine, with all operands in uniform registers.
 //!
 //! An instruction runs once for the warp. A guard says which lane's operands it takes, so it is on what brings them to uniform registers, not on
-//! the instruction (`expand_for_selection/turns.rs`).
+//! the instruction; without one they are those of the lowest running lane (`expand_for_selection/turns.rs`).
 //!
 //! Groups of copies are counted on the scoreboard that groups of LDGSTS are counted on. A wait for what was written also empties the
 //! first-level cache, so that loads see it; a wait for what was read does not.

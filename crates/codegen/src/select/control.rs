@@ -2,10 +2,12 @@
 //!
 //! A branch becomes BRA under a guard, with the block that follows as its other way. A way into a block that does nothing but
 //! exit becomes EXIT under a guard, unless the exit follows and the other way is a jump. `region_meet` becomes BSYNC at the end of its block: lanes go on at the address its BSSY names, which is
-//! the block behind. A switch that is left becomes a load from a table and BRX.
+//! the block behind. A switch that is left becomes a load from a table and BRX. A branch that asks whether a predicate holds in a running lane is BRA.U.ANY, which asks itself: all
+//! lanes take it or none.
 
 use super::barrier::TRAP;
 use super::compare;
+use super::emission::Mod;
 use super::selector::{Selector, pt, refused};
 use super::sources;
 use crate::module::{POINTER_BYTES, jump_table_name};
@@ -20,6 +22,7 @@ use orias_ori::{
 use orias_sass::Op;
 use orias_sass::modifier_names as name;
 use orias_sass::modifier_values as value;
+use rustc_hash::FxHashMap;
 
 type Done = Result<(), PhaseError>;
 
@@ -43,7 +46,18 @@ impl Selector<'_> {
         target: Option<(Block, Vec<Value>)>,
         next: Option<(Block, Vec<Value>)>,
     ) -> Done {
-        let mods = self.mods(op, &[])?;
+        self.end_with(op, &[], guard, target, next)
+    }
+
+    fn end_with(
+        &mut self,
+        op: Op,
+        mods: &[Mod],
+        guard: Guard,
+        target: Option<(Block, Vec<Value>)>,
+        next: Option<(Block, Vec<Value>)>,
+    ) -> Done {
+        let mods = self.mods(op, mods)?;
         let mut cursor = Cursor::before(self.func, self.at);
         let mut builder = cursor.build(op).mods(mods).guard(guard).operand(pt());
         if let Some((block, args)) = target {
@@ -88,6 +102,10 @@ pub(super) fn jump(s: &mut Selector<'_>) -> Done {
 pub(super) fn branch(s: &mut Selector<'_>) -> Done {
     let (taken, other) = (s.way(0)?, s.way(1)?);
     let condition = s.operand(0);
+    if let Some(any) = any_running(s, condition) {
+        let mods = [(name::MODE, value::U_ANY)];
+        return s.end_with(Op::BRA, &mods, any, Some(taken), Some(other));
+    }
     let (predicate, opposite) = match compare::opposite_test(s, condition)? {
         Some(set) => (
             Operand::from(set),
@@ -123,6 +141,19 @@ pub(super) fn branch(s: &mut Selector<'_>) -> Done {
         return s.end(Op::BRA, when(!negated), Some(other), Some(taken));
     }
     s.end(Op::BRA, when(negated), Some(taken), Some(other))
+}
+
+/// The predicate that `condition` asks all running lanes for, as the guard of a branch, if nobody else reads the answer.
+fn any_running(s: &mut Selector<'_>, condition: Operand) -> Option<Guard> {
+    let plain = condition.as_value().filter(|_| condition.mods().is_empty());
+    let asked = s.absorbable(plain?, AbstractOp::AnyRunning)?;
+    let source = s.func.operands(asked)[s.func.result_count(asked)];
+    let predicate = s.predicate_of(source).operand;
+    let reg = predicate.reg().filter(|reg| reg.value().is_some())?;
+    Some(match predicate.mods().contains(SourceMods::NOT) {
+        true => Guard::unless(reg),
+        false => Guard::when(reg),
+    })
 }
 
 /// A jump through a table in the kernel's constant bank. The table has the offsets of the ways from the start of the text, which the branch counts from.
@@ -300,10 +331,14 @@ fn place_fall(func: &mut Function, from: Block, to: Block, args: &[Value]) {
     func.layout.append_inst(inst, from);
 }
 
-/// Jumps to the block that follows become `next`; where a branch goes on elsewhere, a block with the jump is put between.
+/// Jumps to the block that follows become `next`; where a branch goes on elsewhere, a block with the jump is put between. Of two ways of which neither follows, the one that
+/// goes back is taken by the branch: a loop has one jump then, and what it carries needs no block on its edge.
 fn fall_through(func: &mut Function) -> Done {
     let blocks: Vec<Block> = func.blocks().collect();
-    for block in blocks {
+    let place: FxHashMap<Block, usize> = (blocks.iter().copied().enumerate())
+        .map(|(place, block)| (block, place))
+        .collect();
+    for (at, &block) in blocks.iter().enumerate() {
         let Some(last) = func.terminator(block) else {
             continue;
         };
@@ -323,11 +358,21 @@ fn fall_through(func: &mut Function) -> Done {
                     }
                 }
             }
-            Some(_) if guarded => {
+            Some(op) if guarded => {
                 let Some(&edge) = func.edges(last).last() else {
                     continue;
                 };
                 if next != Some(func.edge_target(edge)) {
+                    if op == Op::BRA {
+                        let back = |edge: Edge| {
+                            let target = place.get(&func.edge_target(edge));
+                            target.is_some_and(|&target| target <= at)
+                        };
+                        let ways = func.edges(last);
+                        if back(edge) && !back(ways[0]) {
+                            turn_round(func, last);
+                        }
+                    }
                     jump_between(func, block, edge)?;
                 }
             }
@@ -335,6 +380,23 @@ fn fall_through(func: &mut Function) -> Done {
         }
     }
     Ok(())
+}
+
+/// Exchanges the ways of a conditional branch.
+fn turn_round(func: &mut Function, branch: Inst) {
+    let guard = func.inst(branch).guard();
+    let (&[taken, other], Some(predicate)) = (func.edges(branch), guard.reg()) else {
+        return;
+    };
+    let way = |edge: Edge| (func.edge_target(edge), func.edge_args(edge).to_vec());
+    let (first, second) = (way(taken), way(other));
+    func.set_edge(taken, second.0, &second.1);
+    func.set_edge(other, first.0, &first.1);
+    let opposite = match guard.is_negated() {
+        true => Guard::when(predicate),
+        false => Guard::unless(predicate),
+    };
+    func.set_guard(branch, opposite);
 }
 
 /// Puts a block with a jump behind `block`, on `edge`.

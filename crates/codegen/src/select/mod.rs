@@ -229,6 +229,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     selector.together = gathering.together;
     selector.view_fences = view_fences;
     selector.aggregated = aggregated;
+    selector.undescribed = context.knobs.bool(&knobs::PATCH_CODE);
     for block in order {
         select_block(&mut selector, block)?;
         if yielding[block] {

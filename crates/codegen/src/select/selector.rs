@@ -94,6 +94,8 @@ pub(super) struct Selector<'f> {
     pub(super) view_fences: EntitySet<Inst>,
     /// The updates that lanes make together.
     pub(super) aggregated: Aggregated,
+    /// Whether no access has a descriptor, for which it needs uniform registers.
+    pub(super) undescribed: bool,
     /// Barriers that lanes may come to from several places.
     pub(super) scattered: ScatteredBarriers,
     /// The block in which a group of warp-group products ends next, going upwards.
@@ -138,6 +140,7 @@ impl<'f> Selector<'f> {
             together: EntitySet::new(),
             view_fences: EntitySet::new(),
             aggregated: Aggregated::default(),
+            undescribed: false,
             scattered: ScatteredBarriers::default(),
             group_ends: None,
             plain_groups: true,

@@ -5,11 +5,22 @@
 //! holds the same where the best does not fit.
 
 use super::selector::{Selector, not_pt, pt, rz};
-use orias_ori::operation::{self, Ftz, Order, Sat, Scalar, Space, Special, Vector};
-use orias_ori::{AbstractOp, Class, Function, Guard, Inst, Operand, SourceMods, Type, Value};
+use orias_ori::operation::{self, Ftz, Order, Permute, Sat, Scalar, Space, Special, Vector};
+use orias_ori::{
+    AbstractOp, Class, Function, Guard, Inst, Operand, SourceMods, Symbol, SymbolPart, Type, Value,
+};
 
 /// How many definitions are looked through at most.
 const DEPTH: usize = 8;
+
+/// The word behind the parameters that belongs to a name, for a place that takes a word of a constant bank only.
+pub(super) fn named_word(symbol: Symbol) -> Operand {
+    Operand::Symbol {
+        symbol,
+        part: SymbolPart::Whole,
+        addend: 0,
+    }
+}
 
 /// An operand, and the register to read if no form takes it.
 #[derive(Clone, Copy, Debug)]
@@ -166,12 +177,12 @@ impl Selector<'_> {
     /// The word of a constant bank that `inst` reads, if it is one.
     fn bank_word(&self, inst: Inst) -> Option<Operand> {
         let constants = self.constants;
-        let (offset, bytes) = match self.func.opcode(inst).as_abstract()? {
-            AbstractOp::Sreg => (self.special_constant(inst)?, 4),
-            AbstractOp::Ld => self.param_access(inst)?,
+        let (bank, offset, bytes) = match self.func.opcode(inst).as_abstract()? {
+            AbstractOp::Sreg => (constants.bank, self.special_constant(inst)?, 4),
+            AbstractOp::Ld => self.bank_access(inst)?,
             _ => return None,
         };
-        (bytes == 4 && offset % 4 == 0).then(|| Operand::constant(constants.bank, offset))
+        (bytes == 4 && offset % 4 == 0).then(|| Operand::constant(bank, offset))
     }
 
     /// Where in the bank of kernel constants a special register is, if it is there.
@@ -203,11 +214,15 @@ impl Selector<'_> {
         })
     }
 
-    /// Offset in the bank and size of a load of a parameter at a known place.
-    pub(super) fn param_access(&self, inst: Inst) -> Option<(i32, u32)> {
+    /// Bank, offset in it and size of a load of a parameter, or of the program's constants, at a known place.
+    fn bank_access(&self, inst: Inst) -> Option<(u8, i32, u32)> {
         let results = self.func.result_count(inst);
+        let (bank, start) = match self.func.modifier::<Space>(inst)? {
+            Space::Param => (self.constants.bank, self.constants.params),
+            Space::Const => (self.constants.user_bank, 0),
+            _ => return None,
+        };
         let known = self.func.opcode(inst).as_abstract() == Some(AbstractOp::Ld)
-            && self.func.modifier::<Space>(inst) == Some(Space::Param)
             && self.func.modifier::<Vector>(inst) == Some(Vector::V1)
             && self.func.modifier::<Order>(inst) == Some(Order::Weak);
         let Operand::Address(address) = self.func.operands(inst)[results] else {
@@ -219,8 +234,28 @@ impl Selector<'_> {
             return None;
         }
         let bits = self.func.modifier::<Scalar>(inst)?.bits();
-        let offset = self.constants.params.checked_add(address.offset)?;
-        Some((offset, u32::from(bits) / 8))
+        let offset = start.checked_add(address.offset)?;
+        let near = i16::try_from(offset).is_ok_and(|offset| offset >= 0);
+        near.then_some((bank, offset, u32::from(bits) / 8))
+    }
+
+    /// The word behind the parameters that `value` is loaded from, where that has a name.
+    pub(super) fn named_parameter(&self, value: Value) -> Option<Operand> {
+        let (inst, op) = self.definition(value)?;
+        let known = op == AbstractOp::Ld
+            && self.func.modifier::<Space>(inst) == Some(Space::Param)
+            && self.func.modifier::<Scalar>(inst) == Some(Scalar::B32);
+        if !known {
+            return None;
+        }
+        let place = self.func.operands(inst)[self.func.result_count(inst)];
+        let Operand::Address(address) = place else {
+            return None;
+        };
+        let address = self.func.address(address);
+        let fixed = address.base.get().is_none() && address.offset == 0;
+        let symbol = address.symbol.expand().filter(|_| fixed)?;
+        Some(named_word(symbol))
     }
 
     /// Source `index` of the instruction being selected as two words: low, high.
@@ -297,8 +332,8 @@ impl Selector<'_> {
                     return zero_extends.then(|| [low.into(), rz()]);
                 }
                 AbstractOp::Ld => {
-                    let (offset, bytes) = self.param_access(inst)?;
-                    let whole = Operand::constant(self.constants.bank, offset);
+                    let (bank, offset, bytes) = self.bank_access(inst)?;
+                    let whole = Operand::constant(bank, offset);
                     return (bytes == 8 && offset % 4 == 0).then(|| const_words(whole));
                 }
                 _ => return None,
@@ -335,9 +370,9 @@ impl Selector<'_> {
                 Some(operand) if operand.as_value().is_some() => operand.into(),
                 _ => value.into(),
             },
-            AbstractOp::Ld => match self.param_access(inst) {
-                Some((offset, 8)) if offset % 8 == 0 => Source {
-                    operand: Operand::constant(self.constants.bank, offset),
+            AbstractOp::Ld => match self.bank_access(inst) {
+                Some((bank, offset, 8)) if offset % 8 == 0 => Source {
+                    operand: Operand::constant(bank, offset),
                     register,
                 },
                 _ => value.into(),
@@ -501,11 +536,26 @@ impl Selector<'_> {
                 let from = self.func.modifier::<operation::SourceType>(inst);
                 let plain = self.func.modifier::<Sat>(inst) == Some(Sat::Wrap);
                 match from.map(Scalar::from).filter(|_| plain) {
-                    Some(Scalar::U8) => matches!(to, Some(Scalar::U16 | Scalar::S16)),
-                    Some(Scalar::S8) => to == Some(Scalar::S16) && scalar == Scalar::S16,
+                    Some(Scalar::U8) => matches!(
+                        to,
+                        Some(Scalar::U16 | Scalar::S16 | Scalar::U32 | Scalar::S32)
+                    ),
+                    Some(Scalar::S8) => {
+                        matches!(to, Some(Scalar::S16 | Scalar::S32)) && scalar == Scalar::S16
+                    }
                     _ => false,
                 }
             }
+            // Its upper bytes repeat the sign of the one below them.
+            (AbstractOp::Prmt, Scalar::S16) => match self.func.operands(inst) {
+                [_, _, _, Operand::Imm(select)]
+                    if self.func.modifier::<Permute>(inst) == Some(Permute::Index) =>
+                {
+                    let byte = |at: u32| select.bits() >> (4 * at) & 0xf;
+                    byte(2) == byte(1) | 8 && byte(3) == byte(1) | 8
+                }
+                _ => false,
+            },
             // Numbers that are their own extensions.
             (AbstractOp::Selp | AbstractOp::And, Scalar::S16 | Scalar::U16 | Scalar::B16) => {
                 let is_short = |operand: &Operand| match operand {

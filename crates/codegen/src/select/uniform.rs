@@ -3,11 +3,11 @@
 //! | source | by |
 //! | --- | --- |
 //! | a number | UMOV |
-//! | a kernel parameter or launch dimension | ULDC |
+//! | a kernel parameter, launch dimension or the number of a named texture | ULDC |
 //! | anything else | R2UR |
 //!
-//! R2UR carries the guard of the operation being selected: where it holds in one lane, that lane's word is taken; where there is no guard the
-//! word must be the same in all lanes that run. A uniform register must not live across a branch that only part of the warp takes, so the
+//! R2UR carries the guard of the operation being selected: where it holds in one lane, that lane's word is taken; where there is no guard, that of the lowest lane that
+//! runs, which must be the one that is meant, if the word is not the same in all. A uniform register must not live across a branch that only part of the warp takes, so the
 //! words are made in the block of the instruction that reads them.
 
 use super::selector::{Selector, pt, urz};
@@ -23,6 +23,14 @@ impl Selector<'_> {
     /// One word in a uniform register.
     pub(super) fn uniform_word(&mut self, source: Source) -> Result<Value, PhaseError> {
         let uniform = self.temporary(Type::UR);
+        let named = (source.operand.as_value())
+            .filter(|_| source.operand.mods() == SourceMods::NONE)
+            .and_then(|value| self.named_parameter(value));
+        if let Some(word) = named {
+            let mods = [(name::SIZE, value::_32)];
+            self.emit(Op::ULDC, &mods, sources![uniform, word])?;
+            return Ok(uniform);
+        }
         match source.operand {
             _ if source.is_zero() => {
                 self.emit(Op::UMOV, &[], sources![uniform, urz()])?;

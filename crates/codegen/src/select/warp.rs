@@ -213,7 +213,14 @@ pub(super) fn elect(s: &mut Selector<'_>) -> Done {
 
 /// In lanes whose turn was before, nobody is elected.
 pub(super) fn elect_turn(s: &mut Selector<'_>) -> Done {
-    let (Some(turn), Some(waiting)) = (s.result(0).as_value(), s.operand(0).as_value()) else {
+    let Some(turn) = s.result(0).as_value() else {
+        return Ok(());
+    };
+    if s.predicate(0).operand == pt() {
+        s.emit(Op::ELECT, &[], sources![turn, urz(), pt()])?;
+        return Ok(());
+    }
+    let Some(waiting) = s.operand(0).as_value() else {
         return Ok(());
     };
     let waits = s.guard_source(Guard::when(waiting));
@@ -244,7 +251,12 @@ pub(super) fn turn_word(s: &mut Selector<'_>) -> Done {
     s.copy_uniform(uniform, result)
 }
 
+/// A branch that is the only reader asks itself (`control`).
 pub(super) fn any_running(s: &mut Selector<'_>) -> Done {
+    let result = s.result(0).as_value();
+    if !result.is_some_and(|result| s.is_wanted(result)) {
+        return Ok(());
+    }
     let predicate = s.predicate(0);
     let operands = sources![rz(), s.predicate_result(0), predicate];
     s.emit(Op::VOTE, &[(name::MODE, value::ANY)], operands)?;

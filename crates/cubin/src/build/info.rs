@@ -26,6 +26,7 @@ const INFO_ORDER: &[u8] = &[
     id::WMMA_USED,
     id::MAXREG_COUNT,
     id::NUM_BARRIERS,
+    id::TOOLS_PATCH_FUNC,
     id::EXTERNS,
     id::ANNOTATIONS,
     id::MERCURY_ISA_VERSION,

@@ -33,6 +33,8 @@ pub struct Object {
     pub takes: Vec<(String, String)>,
     /// Functions whose address stands in initial values.
     pub in_data: Vec<String>,
+    /// Those of the functions from elsewhere that are kernels.
+    pub kernels_elsewhere: Vec<String>,
     /// Further names of functions, who sees them, and whose they are.
     pub aliases: Vec<(String, Linkage, String)>,
 }
@@ -257,6 +259,9 @@ impl Plan<'_> {
             self.add_symbol(SymbolKey::Named(name.to_owned()), weak(name, 8));
         }
         self.add_symbol(SymbolKey::ReservedOffset, weak(RESERVED_OFFSET, 4));
+        for name in &module.driver_words {
+            self.add_symbol(SymbolKey::Named(name.clone()), weak(name, 4));
+        }
         for number in 0..module.functions.len() {
             self.add_section_symbol(Key::Text(number));
             self.add_section_symbol(Key::Bank2(number));
@@ -271,6 +276,7 @@ impl Plan<'_> {
         }
         self.add_section_symbol(Key::CallGraph);
         self.add_section_symbol(Key::Prototypes);
+        self.add_reference_parameters();
         for variable in &module.constants {
             self.add_linked_variable(variable, Key::Bank3, CONSTANT, variable.offset);
         }
@@ -314,6 +320,7 @@ impl Plan<'_> {
             };
             self.add_symbol(SymbolKey::Named(name.clone()), symbol);
         }
+        self.add_references();
         self.add_externs_and_banks();
     }
 
@@ -336,7 +343,7 @@ impl Plan<'_> {
     }
 }
 
-fn binding(linkage: Linkage) -> u8 {
+pub(super) fn binding(linkage: Linkage) -> u8 {
     match linkage {
         Linkage::Local => stb::LOCAL,
         Linkage::Weak => stb::WEAK,

@@ -82,18 +82,7 @@ impl<'a> Plan<'a> {
             };
             self.add_symbol(SymbolKey::Named(name.clone()), symbol);
         }
-        for reference in &module.references {
-            if let Some(number) = reference.parameter_of {
-                let symbol = Symbol {
-                    name: reference.name.as_str().into(),
-                    kind: reference.kind.symbol_type(),
-                    binding: stb::LOCAL,
-                    place: SymbolPlace::Section(self.index(Key::Text(number))),
-                    ..Symbol::null()
-                };
-                self.add_symbol(SymbolKey::Named(reference.name.clone()), symbol);
-            }
-        }
+        self.add_reference_parameters();
         self.add_variables(Key::Bank3, module.constants.iter());
         let (with, without): (Vec<_>, Vec<_>) = module
             .globals
@@ -150,7 +139,10 @@ impl<'a> Plan<'a> {
             let symbol = Symbol {
                 name: function.name.as_str().into(),
                 kind: stt::FUNC,
-                binding: if is_entry { stb::GLOBAL } else { stb::LOCAL },
+                binding: match is_entry {
+                    true => stb::GLOBAL,
+                    false => super::object::binding(function.linkage),
+                },
                 other: if is_entry { sto::ENTRY } else { 0 },
                 place: SymbolPlace::Section(self.index(Key::Text(number))),
                 value: 0,
@@ -158,6 +150,30 @@ impl<'a> Plan<'a> {
             };
             self.add_symbol(SymbolKey::Named(function.name.clone()), symbol);
         }
+        self.add_references();
+        self.add_externs_and_banks();
+    }
+
+    /// Textures, samplers and surfaces that are parameters of a kernel: local symbols in its text.
+    pub(super) fn add_reference_parameters(&mut self) {
+        let module = self.module;
+        for reference in &module.references {
+            if let Some(number) = reference.parameter_of {
+                let symbol = Symbol {
+                    name: reference.name.as_str().into(),
+                    kind: reference.kind.symbol_type(),
+                    binding: stb::LOCAL,
+                    place: SymbolPlace::Section(self.index(Key::Text(number))),
+                    ..Symbol::null()
+                };
+                self.add_symbol(SymbolKey::Named(reference.name.clone()), symbol);
+            }
+        }
+    }
+
+    /// Textures, samplers and surfaces of the module.
+    pub(super) fn add_references(&mut self) {
+        let module = self.module;
         for reference in &module.references {
             if reference.parameter_of.is_none() {
                 let symbol = Symbol {
@@ -169,17 +185,19 @@ impl<'a> Plan<'a> {
                 self.add_symbol(SymbolKey::Named(reference.name.clone()), symbol);
             }
         }
-        self.add_externs_and_banks();
     }
 
     /// What comes last in every file: functions from elsewhere, and the bank of parameters of each kernel.
     pub(super) fn add_externs_and_banks(&mut self) {
         let module = self.module;
+        let kernels = module.object.as_ref().map(|it| &it.kernels_elsewhere);
         for name in &module.externs {
+            let kernel = kernels.is_some_and(|kernels| kernels.contains(name));
             let symbol = Symbol {
                 name: name.as_str().into(),
                 kind: stt::FUNC,
                 binding: stb::GLOBAL,
+                other: if kernel { sto::ENTRY } else { 0 },
                 ..Symbol::null()
             };
             self.add_symbol(SymbolKey::Named(name.clone()), symbol);

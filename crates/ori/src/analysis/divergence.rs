@@ -12,7 +12,8 @@
 //! differ outside, as each lane has it from another iteration; and from loads and looks at mbarriers where lanes may come in parts ([`super::meeting`]). So uniformity is asked for at a place ([`Divergence::is_uniform_at`]). A register of a uniform class holds one value for the warp: it can
 //! diverge only as a block parameter, through another such register, or by leaving a loop.
 //!
-//! Where one lane comes alone ([`super::lone_lane`]), nothing differs and nobody parts.
+//! Where one lane comes alone ([`super::lone_lane`]), nothing differs and nobody parts. Where lanes come in [company](super::company) to a look at one mbarrier, all of them see the same,
+//! though others of the warp may come at other times.
 //!
 //! Lanes are assumed to come together again at each branch's [reconvergence point](Divergence::reconvergence_point) and not before. Whoever places convergence
 //! barriers uses these points; meeting later, or never, makes no uniform value differ, but lanes in different iterations must not be
@@ -26,6 +27,7 @@
 //!
 //! Works on the two levels in SSA form. Physical registers other than constant ones are taken to differ between lanes.
 
+use super::company::{Company, Facts, behind, companies};
 use super::csr::Csr;
 use super::def_use::{DefUse, Place, Use};
 use super::dominance::DominatorTree;
@@ -51,6 +53,8 @@ pub struct Divergence {
     partial: Vec<bool>,
     /// By block: whether the whole warp is there; empty if that is only said by what is not partial.
     whole: Vec<bool>,
+    /// By block: whether lanes may come or leave in parts.
+    in_parts: Vec<bool>,
     /// By block: whether one lane comes there alone; empty if there is no such block.
     lone: Vec<bool>,
     points: Vec<PackedOption<Block>>,
@@ -84,17 +88,17 @@ impl Divergence {
                 finder.mark(param);
             }
         }
-        // Whole warps that wait for one phase of one barrier go on together. Which do is not known before: all, until one is found that does not. What diverges
+        // Whole warps that wait for one phase of one barrier go on together, and so do lanes in company. Which do is not known before: all, until one is found that does not. What diverges
         // because of that comes to what does anyway.
-        let mut parting = EntitySet::new();
+        let mut looks = Looks::default();
         loop {
             if function.level == Level::Abstract {
-                finder.find_all_sources(walk, &parting);
+                finder.find_all_sources(walk, &looks);
             } else {
                 // Machine loads are divergent anyway.
                 for &block in walk.preorder() {
                     let insts = function.block_insts(block);
-                    insts.for_each(|inst| finder.find_sources(inst, false));
+                    insts.for_each(|inst| finder.find_sources(inst, false, false));
                 }
             }
             finder.settle();
@@ -103,17 +107,64 @@ impl Divergence {
                 return found;
             }
             found.whole = found.whole_blocks(function, graph, walk);
+            let alone = found.looks_alone(function, (graph, walk, nest), &waits, &looks);
             let mut more = false;
-            for &(block, wait) in &waits {
+            for (&(block, wait), alone) in waits.iter().zip(alone) {
                 let differs = |over: Value| !found.is_uniform(over);
-                if !found.is_whole(block) || function.value_defs(wait).any(differs) {
-                    more |= parting.insert(wait);
+                let differs = function.value_defs(wait).any(differs);
+                if !found.is_whole(block) || differs {
+                    more |= looks.parting.insert(wait);
+                }
+                if alone || differs {
+                    more |= looks.alone.insert(wait);
                 }
             }
             if !more {
                 return found;
             }
         }
+    }
+
+    /// Of each of `waits`, whether lanes may come to it that are not in company.
+    fn looks_alone(
+        &self,
+        function: &Function,
+        (graph, walk, nest): (&FlowGraph, &DepthFirst, &LoopNest),
+        waits: &[(Block, Inst)],
+        looks: &Looks,
+    ) -> Vec<bool> {
+        let facts = Facts {
+            whole: &|block| self.is_whole(block) && !self.in_parts[block.index()],
+            parts: &|block| self.is_divergent_branch(block),
+            gathers: &|inst| {
+                function.inst(inst).guard().is_always()
+                    && LaneNeeds::of(function, inst) == LaneNeeds::AllLanes
+            },
+            scatters: &|inst| match LaneNeeds::of(function, inst) {
+                LaneNeeds::SomeLanes { .. } | LaneNeeds::Threads => true,
+                LaneNeeds::Nothing | LaneNeeds::AllLanes => match waits_for_phase(function, inst) {
+                    true => looks.alone.contains(inst),
+                    false => match function.opcode(inst).as_abstract() {
+                        Some(AbstractOp::Call | AbstractOp::Nanosleep) => true,
+                        // Each part waits for itself.
+                        Some(AbstractOp::RegionMeet) => {
+                            let block = function.layout.inst_block(inst);
+                            block.is_none_or(|block| self.in_parts[block.index()])
+                        }
+                        _ => false,
+                    },
+                },
+            },
+        };
+        let starts = companies(function, graph, walk, nest, &facts);
+        let alone = |&(block, wait): &(Block, Inst)| {
+            let before = function.block_insts(block).take_while(|&inst| inst != wait);
+            let lanes = before.fold(starts[block.index()], |lanes, inst| {
+                behind(lanes, inst, &facts)
+            });
+            lanes == Company::Apart
+        };
+        waits.iter().map(alone).collect()
     }
 
     /// By block: whether all lanes of the warp are there that have not ended. Besides blocks that are not partial, those are behind an
@@ -216,6 +267,15 @@ impl Divergence {
     }
 }
 
+/// What is known of looks at mbarriers in loops.
+#[derive(Default)]
+struct Looks {
+    /// Those behind which the warp may be in parts.
+    parting: EntitySet<Inst>,
+    /// Those to which lanes may come that are not in company.
+    alone: EntitySet<Inst>,
+}
+
 struct Finder<'a> {
     function: &'a Function,
     graph: &'a FlowGraph,
@@ -229,6 +289,8 @@ struct Finder<'a> {
     divergent: Vec<bool>,
     temporal: Vec<bool>,
     branches: Vec<bool>,
+    /// By block: whether lanes may come or leave in parts.
+    in_parts: Vec<bool>,
     /// By block: whether one lane comes there alone; empty if there is no such block.
     lone: Vec<bool>,
     /// By value: the innermost loop around its definition.
@@ -264,6 +326,7 @@ impl<'a> Finder<'a> {
             divergent: vec![false; function.value_count()],
             temporal: vec![false; function.value_count()],
             branches: vec![false; graph.block_count()],
+            in_parts: vec![false; graph.block_count()],
             lone: lone_blocks(function, graph, walk),
             home,
             pending_values: Vec::new(),
@@ -292,7 +355,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Marks what differs between lanes by itself in all of an abstract function, whose loops may wait for other threads.
-    fn find_all_sources(&mut self, walk: &DepthFirst, parting: &EntitySet<Inst>) {
+    fn find_all_sources(&mut self, walk: &DepthFirst, looks: &Looks) {
         let (function, nest, chains) = (self.function, self.nest, self.chains);
         let waits = |inst: Inst| {
             let in_loop = || {
@@ -300,7 +363,7 @@ impl<'a> Finder<'a> {
                 block.is_some_and(|block| nest.innermost(block).is_some())
             };
             if waits_for_phase(function, inst) {
-                return parting.contains(inst);
+                return looks.parting.contains(inst);
             }
             let op = function.opcode(inst).as_abstract();
             let unread = |value| chains.uses(value).is_empty();
@@ -318,18 +381,24 @@ impl<'a> Finder<'a> {
         };
         let parts = PartialWarps::new(function, self.graph, &causes);
         for &block in walk.preorder() {
-            parts.walk(function, &causes, block, |inst, _, arrival| {
-                self.find_sources(inst, arrival.in_parts);
+            let in_loop = nest.innermost(block).is_some();
+            let leave = parts.walk(function, &causes, block, |inst, _, arrival| {
+                self.find_sources(
+                    inst,
+                    arrival.in_parts,
+                    in_loop && !looks.alone.contains(inst),
+                );
             });
+            self.in_parts[block.index()] = parts.come_to(block) || leave;
         }
     }
 
     /// Marks the results of `inst` that differ between lanes by themselves, and what follows from physical registers it reads. If lanes may
-    /// come to it `in_parts`, each part loads what memory holds when it comes.
-    fn find_sources(&mut self, inst: Inst, in_parts: bool) {
+    /// come to it `in_parts`, each part loads what memory holds when it comes; those that look at a barrier `in_company` are one part.
+    fn find_sources(&mut self, inst: Inst, in_parts: bool, in_company: bool) {
         let function = self.function;
-        let changes =
-            in_parts && (loads_what_may_change(function, inst) || waits_for_phase(function, inst));
+        let looks = || waits_for_phase(function, inst) && !in_company;
+        let changes = in_parts && (loads_what_may_change(function, inst) || looks());
         function.for_each_def(inst, |reg| {
             if let Some(value) = reg.value() {
                 let per_warp = function.value_type(value).class().is_uniform();
@@ -495,6 +564,7 @@ impl<'a> Finder<'a> {
             joins: blocks().map(|block| self.split.is_join(block)).collect(),
             partial: blocks().map(|block| self.split.is_partial(block)).collect(),
             whole: Vec::new(),
+            in_parts: self.in_parts.clone(),
             lone: self.lone.clone(),
             points: blocks()
                 .map(|block| match self.graph.succs(block).len() {

@@ -148,16 +148,21 @@ impl PartialWarps {
         }
     }
 
-    /// Tells `each` of every operation of `block` what it needs and how lanes come to it.
+    /// Whether lanes may come to `block` in parts.
+    pub(super) fn come_to(&self, block: Block) -> bool {
+        self.at_start[block.as_u32() as usize]
+    }
+
+    /// Tells `each` of every operation of `block` what it needs and how lanes come to it. Returns whether they leave it in parts.
     pub fn walk(
         &self,
         func: &Function,
         causes: &PartialWarpCauses<'_>,
         block: Block,
         each: impl FnMut(Inst, LaneNeeds, LaneArrival),
-    ) {
+    ) -> bool {
         let parted = self.at_start[block.as_u32() as usize];
-        walk(func, causes, block, parted, &self.opened, each);
+        walk(func, causes, block, parted, &self.opened, each)
     }
 }
 

@@ -10,6 +10,7 @@
 //! thousands of generated graphs against a slow version that follows the definition word for word. `docs/analyses.md` lists
 //! what each computes, how, at what cost, and what it does not do.
 
+mod company;
 mod components;
 mod csr;
 mod def_use;

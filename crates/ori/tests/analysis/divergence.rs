@@ -133,12 +133,128 @@ fn comes_in_parts(
     false
 }
 
+/// Asks whether lanes come to a place at once, by going back on all ways to where they parted from others last.
+struct SlowCompany<'a> {
+    function: &'a Function,
+    analysed: &'a Analysed,
+    parting: &'a BTreeSet<Inst>,
+}
+
+impl SlowCompany<'_> {
+    /// Whether lanes come to `block`, or leave it, in parts.
+    fn in_parts(&self, block: Block) -> bool {
+        let Analysed { graph, nest, .. } = self.analysed;
+        let layout = &self.function.layout;
+        let ends = [layout.first_inst(block), layout.last_inst(block)];
+        ends.into_iter().flatten().any(|inst| {
+            comes_in_parts(
+                self.function,
+                graph,
+                nest,
+                inst,
+                self.parting,
+                &mut Vec::new(),
+            )
+        })
+    }
+
+    /// Whether lanes may go on one by one behind `inst`.
+    fn scatters(&self, inst: Inst, asked: &mut Vec<Inst>) -> bool {
+        let Analysed {
+            nest, divergence, ..
+        } = self.analysed;
+        let block = self.function.layout.inst_block(inst).unwrap();
+        match LaneNeeds::of(self.function, inst) {
+            LaneNeeds::SomeLanes { .. } | LaneNeeds::Threads => return true,
+            LaneNeeds::Nothing | LaneNeeds::AllLanes => {}
+        }
+        match self.function.opcode(inst).as_abstract() {
+            Some(AbstractOp::Call | AbstractOp::Nanosleep) => true,
+            Some(AbstractOp::RegionMeet) => self.in_parts(block),
+            Some(AbstractOp::MbarrierWait) if nest.innermost(block).is_some() => {
+                let mut results = self.function.value_defs(inst);
+                results.any(|value| !divergence.is_uniform(value)) || !self.comes_to(inst, asked)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether lanes come to `at` in company; those of `asked` are being asked about.
+    fn comes_to(&self, at: Inst, asked: &mut Vec<Inst>) -> bool {
+        if asked.contains(&at) {
+            return true;
+        }
+        asked.push(at);
+        let comes = self.goes_back(at, asked);
+        asked.pop();
+        comes
+    }
+
+    fn goes_back(&self, at: Inst, asked: &mut Vec<Inst>) -> bool {
+        let Analysed {
+            graph,
+            walk,
+            nest,
+            divergence,
+        } = self.analysed;
+        let function = self.function;
+        let home = function.layout.inst_block(at).unwrap();
+        let mut before: Vec<Inst> = function.block_insts(home).collect();
+        before.truncate(before.iter().position(|&inst| inst == at).unwrap());
+        // The branch at which they parted and the way they took; nothing for the whole warp.
+        let mut parted: BTreeSet<Option<(Block, Block)>> = BTreeSet::new();
+        let mut pending = vec![(home, before)];
+        let mut seen = BTreeSet::new();
+        while let Some((block, insts)) = pending.pop() {
+            let mut whole = false;
+            for &inst in insts.iter().rev() {
+                let gathers = LaneNeeds::of(function, inst) == LaneNeeds::AllLanes
+                    && function.inst(inst).guard().is_always();
+                if gathers {
+                    whole = true;
+                    break;
+                }
+                if self.scatters(inst, asked) {
+                    return false;
+                }
+            }
+            if whole || divergence.is_whole(block) && !self.in_parts(block) {
+                parted.insert(None);
+                continue;
+            }
+            if block == graph.entry() {
+                return false;
+            }
+            let around = match nest.headed_by(block) {
+                Some(headed) => nest.parent(headed),
+                None => nest.innermost(block),
+            };
+            for &from in graph.preds(block) {
+                if !walk.is_reachable(from) {
+                    continue;
+                }
+                if divergence.is_divergent_branch(from) {
+                    let end = function.layout.last_inst(from).unwrap();
+                    if nest.innermost(from) != around || !self.comes_to(end, asked) {
+                        return false;
+                    }
+                    parted.insert(Some((from, block)));
+                } else if seen.insert(from) {
+                    pending.push((from, function.block_insts(from).collect()));
+                }
+            }
+        }
+        parted.len() <= 1
+    }
+}
+
 fn slow_divergence(
     function: &Function,
     graph: &FlowGraph,
     walk: &DepthFirst,
     nest: &LoopNest,
     parting: &BTreeSet<Inst>,
+    in_company: &BTreeSet<Inst>,
 ) -> SlowDivergence {
     let mut found = SlowDivergence::default();
     let mut control = Slow::new(graph, walk, nest);
@@ -224,7 +340,7 @@ fn slow_divergence(
                     };
                     let changes = function.level == Level::Abstract
                         && (loads_what_may_change(function, inst)
-                            || waits_for_phase(function, inst))
+                            || waits_for_phase(function, inst) && !in_company.contains(&inst))
                         && comes_in_parts(function, graph, nest, inst, parting, &mut Vec::new());
                     let differs = changes && !once
                         || read
@@ -285,25 +401,41 @@ pub(super) fn analyse(function: &Function) -> Analysed {
 #[test]
 fn the_worklist_finds_what_going_over_everything_finds() {
     let mut seen = [0; 6];
+    let mut partial_companies = 0;
     for seed in 0..FUNCTIONS {
         let function = any_function(seed);
+        let analysed = analyse(&function);
         let Analysed {
             graph,
             walk,
             nest,
             divergence,
-        } = analyse(&function);
-        let parting: BTreeSet<Inst> = (walk.preorder().iter())
+        } = &analysed;
+        let waits: Vec<(Block, Inst)> = (walk.preorder().iter())
             .filter(|&&block| nest.innermost(block).is_some())
             .flat_map(|&block| function.block_insts(block).map(move |inst| (block, inst)))
-            .filter(|&(block, inst)| {
-                let differs = |over: Value| !divergence.is_uniform(over);
-                waits_for_phase(&function, inst)
-                    && (!divergence.is_whole(block) || function.value_defs(inst).any(differs))
-            })
-            .map(|(_, inst)| inst)
+            .filter(|&(_, inst)| waits_for_phase(&function, inst))
             .collect();
-        let slow = slow_divergence(&function, &graph, &walk, &nest, &parting);
+        let parting: BTreeSet<Inst> = (waits.iter())
+            .filter(|&&(block, inst)| {
+                let differs = |over: Value| !divergence.is_uniform(over);
+                !divergence.is_whole(block) || function.value_defs(inst).any(differs)
+            })
+            .map(|&(_, inst)| inst)
+            .collect();
+        let company = SlowCompany {
+            function: &function,
+            analysed: &analysed,
+            parting: &parting,
+        };
+        let in_company: BTreeSet<Inst> = (waits.iter().map(|&(_, inst)| inst))
+            .filter(|&inst| company.comes_to(inst, &mut Vec::new()))
+            .collect();
+        let partial = |&(block, inst): &(Block, Inst)| {
+            !divergence.is_whole(block) && in_company.contains(&inst)
+        };
+        partial_companies += usize::from(waits.iter().any(partial));
+        let slow = slow_divergence(&function, graph, walk, nest, &parting, &in_company);
         for value in (0..function.value_count()).map(Value::new) {
             assert_eq!(
                 divergence.is_uniform(value),
@@ -357,6 +489,7 @@ fn the_worklist_finds_what_going_over_everything_finds() {
         seen.iter().all(|&total| total > 100),
         "the generator makes too little: {seen:?}"
     );
+    assert!(partial_companies > 0, "only whole warps come in company");
 }
 
 /// Mixes numbers into one, the same for the same numbers.

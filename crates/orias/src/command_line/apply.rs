@@ -108,12 +108,47 @@ pub(super) fn set_contract(invocation: &mut Invocation, value: &Value) -> Result
     Ok(())
 }
 
+pub(super) fn set_no_stack_size_warning(
+    invocation: &mut Invocation,
+    _: &Value,
+) -> Result<(), Diagnostic> {
+    invocation.options.no_stack_size_warning = true;
+    Ok(())
+}
+
+/// The registers and the memory descriptors of the patched program are not the patch's.
+pub(super) fn set_tools_patch(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.tools_patch = true;
+    invocation.options.relocatable = true;
+    for knob in [
+        "PatchCode=true",
+        "UniformDatapath=false",
+        "AggregateUpdates=false",
+    ] {
+        let set = invocation.options.knobs.set(knob);
+        set.map_err(|error| fatal(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// An option that does not go with '--compile-as-tools-patch', whose row comes before.
+fn not_in_a_patch(invocation: &Invocation, option: &str) -> Result<(), Diagnostic> {
+    match invocation.options.tools_patch {
+        true => Err(fatal(format!(
+            "Conflicting options '{option}' and --compile-as-tools-patch specified"
+        ))),
+        false => Ok(()),
+    }
+}
+
 pub(super) fn set_relocatable(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    not_in_a_patch(invocation, "--compile-only")?;
     invocation.options.relocatable = true;
     Ok(())
 }
 
 pub(super) fn set_extensible(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    not_in_a_patch(invocation, "--extensible-whole-program")?;
     // Rows are applied in the table's order: '--compile-only' is known.
     if invocation.options.relocatable {
         warn(

@@ -299,6 +299,34 @@ impl Reader {
                 "Conflicting options --device-debug and --generate-line-info specified, ignoring --generate-line-info option",
             ));
         }
+        if given("device-debug") {
+            let quick = invocation.options.fast_compile.is_some();
+            let ignored = [
+                (given("register-usage-level"), "--register-usage-level"),
+                (quick, "--Ofast-compile=<min,mid,max>"),
+            ];
+            for (_, option) in ignored.iter().filter(|(given, _)| *given) {
+                let what = format!(
+                    "Conflicting options '--device-debug' and '{option}' specified, ignoring '{option}' option"
+                );
+                let warning = Diagnostic::new(Severity::Warning, what);
+                invocation.warnings.push(warning);
+            }
+        }
+        if given("g-tensor-memory-access-check") || given("gno-tensor-memory-access-check") {
+            let what = format!(
+                "Command line option '--g-tensor-memory-access-check / --gno-tensor-memory-access-check' not supported for '.target {}', will be ignored",
+                invocation.options.target
+            );
+            let said = Diagnostic::new(Severity::Info, what);
+            invocation.warnings.push(said);
+        }
+        if given("legacy-bar-warp-wide-behavior") && given("compile-only") {
+            invocation.warnings.push(Diagnostic::new(
+                Severity::Warning,
+                "Option '--legacy-bar-warp-wide-behavior' may not work as expected in separate compilation unless all modules participating in linking have this option specified.",
+            ));
+        }
         if given("suppress-debug-info") && !given("generate-line-info") && !given("device-debug") {
             invocation.warnings.push(Diagnostic::new(
                 Severity::Warning,

@@ -111,9 +111,6 @@ use Takes::{
 
 const ONE_ALLOCATOR: Status = NoEffect("Orias has one way to allocate registers");
 const NO_SUCH_WARNING: Status = NoEffect("Orias does not give this warning");
-const NO_STACK_WARNING: Status = NoEffect(
-    "nothing is said about stacks of unknown size, nor does ptxas 13.0 for whole programs",
-);
 const NO_TENSOR_MEMORY: Status =
     NoEffect("Hopper has no tensor memory; ptxas ignores it there too");
 
@@ -126,7 +123,7 @@ pub const OPTIONS: &[OptionRow] = &[
     row("allow-expensive-optimizations", "allow-expensive-optimizations", Truth, "<true|false>",
         NoEffect("a permission Orias does not need: none of its phases takes time or memory out of proportion"), nothing,
         "Allow optimisations that take much time or memory."),
-    row("compile-as-tools-patch", "astoolspatch", Nothing, "", Refused("patch code for tools"), nothing,
+    row("compile-as-tools-patch", "astoolspatch", Nothing, "", Effective, set_tools_patch,
         "Compile code that a tool will patch into a program."),
     row("compile-only", "c", Nothing, "", Effective, set_relocatable,
         "Make a relocatable object."),
@@ -199,7 +196,7 @@ pub const OPTIONS: &[OptionRow] = &[
     row("override-directive-values", "override-directive-values", Nothing, "", Effective, set_override,
         "Options win over the module's directives .minnctapersm, .maxntid and .maxnreg."),
     row("position-independent-code", "pic", Truth, "<true|false>",
-        NoEffect("whole programs are position independent either way"), nothing,
+        NoEffect("addresses of variables in code are relocations that the driver fills in, as in ptxas's code without it; ptxas 13.0 reads them from a constant bank with it"), nothing,
         "Make position-independent code."),
     row("preserve-relocs", "preserve-relocs", Nothing, "",
         NoEffect("ptxas 13.0 warns that it may not work on sm_90, and writes the same file; addresses of variables are relocations in any case"), warn_relocations,
@@ -223,7 +220,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "No warning about double precision where the GPU has none."),
     row("suppress-sparse-mma-advisory-info", "suppress-sparse-mma-advisory-info", Nothing, "", NO_SUCH_WARNING, nothing,
         "No advice about mma.sp."),
-    row("suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, "", NO_STACK_WARNING, nothing,
+    row("suppress-stack-size-warning", "suppress-stack-size-warning", Nothing, "", Effective, set_no_stack_size_warning,
         "No warning when the size of the stack is unknown."),
     row("verbose", "v", Nothing, "", Effective, set_verbose,
         "Report registers, memory and barriers used by each function."),

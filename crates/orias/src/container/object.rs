@@ -9,14 +9,17 @@ use super::{Finished, function_of, internal, kernel_function};
 use crate::debug::{self, Sections};
 use crate::diagnostics::Diagnostic;
 use crate::lines::{self, LineTables};
-use orias_codegen::{BEHIND_CALL, Linkage, Links, LoweredModule, Symbol, SymbolSpace};
+use orias_codegen::{BEHIND_CALL, Linkage, Links, LoweredModule, Reference, Symbol, SymbolSpace};
+use orias_cubin::attribute::{Attribute, Value, id};
 use orias_cubin::build::{self, Address, CodeRelocation, Object, SharedVariable, Variable};
 use orias_cubin::elf::relocation as kind;
+use orias_eval::texture::Record;
 use orias_machine::Machine;
 use orias_mercury::{Patch, Relocation};
 use orias_ori::SymbolPart;
 use orias_sass::{Op, Target};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 
 /// What calls through pointers add to the pointer: where the table of functions that programs share begins, if there is one.
 const SHARED_TABLE: &str = "__UFT_OFFSET";
@@ -27,6 +30,10 @@ enum Named<'a> {
     Kernel,
     Function,
     Variable(&'a Symbol),
+    /// A texture, sampler or surface: its number stands in the bank of parameters, where the linker puts it.
+    Reference,
+    /// A number that the driver knows.
+    DriverWord(&'static str),
 }
 
 struct Names<'a> {
@@ -47,8 +54,13 @@ impl<'a> Names<'a> {
         named.extend(symbols.map(|it| (it.name.as_str(), Named::Variable(it))));
         let known = links.prototypes.iter();
         named.extend(known.map(|(name, _)| (name.as_str(), Named::Function)));
+        let references = module.references.iter();
+        named.extend(references.map(|it| (it.name.as_str(), Named::Reference)));
+        let words = Record::ALL.map(Record::size_name);
+        named.extend(words.map(|name| (name, Named::DriverWord(name))));
         let entries = kernels.iter().map(|it| it.kernel.code.name.as_str());
-        named.extend(entries.clone().map(|name| (name, Named::Kernel)));
+        let kernels = module.entries.iter();
+        named.extend(kernels.map(|name| (name.as_str(), Named::Kernel)));
         let own = functions.iter().map(|it| it.function.name.as_str());
         let aliases = links.aliases.iter().map(|(name, _)| name.as_str());
         Names {
@@ -67,10 +79,6 @@ pub(super) fn build(
     (lines, sections): (LineTables, Option<Sections>),
     target: Target,
 ) -> Result<Vec<u8>, Diagnostic> {
-    if !module.references.is_empty() {
-        let what = "named textures, samplers and surfaces in an object";
-        return Err(Diagnostic::unsupported(what));
-    }
     let names = Names::new(module, links, kernels, functions);
     let mut cubin = build::CubinContents::new(super::chip_of(target));
     let mut object = Object {
@@ -80,10 +88,7 @@ pub(super) fn build(
     let known = KnownNames {
         module,
         constants: &FxHashMap::default(),
-        kernels: kernels
-            .iter()
-            .map(|it| it.kernel.code.name.as_str())
-            .collect(),
+        kernels: module.entries.iter().map(String::as_str).collect(),
     };
     // Functions first: a kernel's number is what its shared variables name.
     let numbers: FxHashMap<&str, usize> = (kernels.iter().enumerate())
@@ -106,6 +111,15 @@ pub(super) fn build(
     }
     Variable::place_in_order(&mut cubin.globals);
     place_constants(&mut cubin.constants);
+    cubin.independent_textures = module.independent_textures;
+    let own = |reference: &Reference| match reference.parameter_of.as_deref() {
+        Some(kernel) => numbers.get(kernel).copied().map(Some),
+        None => Some(None),
+    };
+    let references = module.references.iter();
+    cubin.references = references
+        .filter_map(|it| Some(super::reference(it, own(it)?)))
+        .collect();
     let files = lines.files(module);
     let mut used = Used::new(module, &names);
     for called in functions {
@@ -133,6 +147,11 @@ pub(super) fn build(
         );
     }
     object.in_data = used.in_data();
+    cubin.driver_words = used.words.iter().map(|&name| name.to_owned()).collect();
+    object.kernels_elsewhere = (used.externs.iter())
+        .filter(|name| module.entries.contains(name))
+        .cloned()
+        .collect();
     cubin.externs = used.externs;
     cubin.calls = used.calls;
     object.takes = used.takes;
@@ -159,7 +178,23 @@ pub(super) fn build(
     cubin.lines = lines.info(module, &files);
     cubin.debug =
         sections.map(|sections| super::debug_info(&sections, module, kernels, functions, target));
-    cubin.object = Some(object);
+    match links.tools_patch {
+        false => cubin.object = Some(object),
+        // What a linker is told has no place in a file for a tool, and it would define what is declared only.
+        true => {
+            let globals = cubin.globals.iter_mut();
+            for global in globals.filter(|it| it.linkage == build::Linkage::Elsewhere) {
+                global.linkage = build::Linkage::Global;
+            }
+            Variable::place_in_order(&mut cubin.globals);
+            for function in &mut cubin.functions {
+                function.attributes.push(Attribute {
+                    id: id::TOOLS_PATCH_FUNC,
+                    value: Value::Flag(0),
+                });
+            }
+        }
+    }
     let cubin = cubin.build().map_err(internal)?;
     cubin.write().map_err(internal)
 }
@@ -217,6 +252,7 @@ struct Used<'a> {
     own_externs: Vec<String>,
     calls: Vec<(String, String)>,
     takes: Vec<(String, String)>,
+    words: BTreeSet<&'static str>,
 }
 
 impl<'a> Used<'a> {
@@ -230,6 +266,7 @@ impl<'a> Used<'a> {
             own_externs: Vec::new(),
             calls: Vec::new(),
             takes: Vec::new(),
+            words: BTreeSet::new(),
         };
         for name in used.in_data() {
             used.note(&name);
@@ -314,6 +351,11 @@ impl<'a> Used<'a> {
                     };
                     Some(address_kind(relocation, halves)?)
                 }
+                Named::Reference => Some(reference_kind(relocation)?),
+                Named::DriverWord(word) => {
+                    self.words.insert(word);
+                    driver_word_kind(relocation)?
+                }
                 Named::Variable(symbol) => {
                     for function in self.tables.get(name).into_iter().flatten() {
                         if takes.insert((*function).to_owned()) {
@@ -365,7 +407,7 @@ fn tables<'a>(module: &'a LoweredModule, names: &Names<'a>) -> FxHashMap<&'a str
                 match names.named.get(name) {
                     Some(Named::Variable(symbol)) => pending.push(symbol),
                     Some(Named::Function | Named::Kernel) => functions.push(name),
-                    None => {}
+                    _ => {}
                 }
             }
         }
@@ -402,6 +444,26 @@ fn address_kind(relocation: &Relocation, halves: [u32; 2]) -> Result<u32, Diagno
             ..
         } => Ok(halves[1]),
         Patch::Address { first_bit: 32, .. } => Ok(halves[0]),
+        _ => Err(unknown(relocation)),
+    }
+}
+
+/// The relocation of an operand in the bank of parameters: its offset and the number of the bank.
+fn reference_kind(relocation: &Relocation) -> Result<u32, Diagnostic> {
+    match relocation.patch {
+        Patch::Bank { first_bit: 38 } => Ok(kind::R_CUDA_CONST_FIELD21_38),
+        _ => Err(unknown(relocation)),
+    }
+}
+
+/// The relocation of a number of 32 bits, none for what is above them.
+fn driver_word_kind(relocation: &Relocation) -> Result<Option<u32>, Diagnostic> {
+    match relocation.patch {
+        Patch::Address {
+            part: SymbolPart::High,
+            ..
+        } => Ok(None),
+        Patch::Address { first_bit: 32, .. } => Ok(Some(kind::R_CUDA_ABS32_32)),
         _ => Err(unknown(relocation)),
     }
 }

@@ -14,6 +14,7 @@ use orias_codegen::{
 };
 use orias_cubin::attribute::IndirectBranch;
 use orias_cubin::build::{CodeRelocation, HEADER_BYTES, Subroutine};
+use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Function};
 use orias_sass::{self as sass, Effects};
@@ -167,7 +168,10 @@ impl<'a> Text<'a> {
                     continue;
                 }
                 if let Some(slot) = headers.iter().position(|it| *it == own.symbol) {
-                    let place = start + HEADER_BYTES * slot as u32;
+                    let mut place = start + HEADER_BYTES * slot as u32;
+                    if matches!(own.patch, Patch::Bank { .. }) {
+                        place += Machine::of(module.target).constants.params as u32;
+                    }
                     patch(&mut bytes, &relocation, place.into())?;
                     continue;
                 }

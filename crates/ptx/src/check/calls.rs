@@ -17,7 +17,11 @@ impl Checker<'_, '_> {
             if instruction.guard.get().is_some() {
                 self.guarded_parameter(function, body, instruction);
             }
-            match module.opcode(instruction).op {
+            let op = module.opcode(instruction).op;
+            if op != Some(Op::Call) {
+                self.addresses_of_arguments(function, body, instruction);
+            }
+            match op {
                 Some(Op::Call) => self.call(body, instruction),
                 Some(Op::St) => self.parameter_access(
                     body,
@@ -38,6 +42,27 @@ impl Checker<'_, '_> {
         }
     }
 
+    /// What a body declares in parameter space is for calls and has no address.
+    fn addresses_of_arguments(
+        &mut self,
+        function: &Function,
+        body: &Body,
+        instruction: &Instruction,
+    ) {
+        for operand in body.operands(instruction) {
+            let (OperandKind::Variable(id) | OperandKind::Offset(id, _)) = operand.kind else {
+                continue;
+            };
+            let variable = self.module.variable(id);
+            let own = function.parameters.contains(&id) || function.returns.contains(&id);
+            if variable.space == Space::Param && !own {
+                let name = self.module.name(variable.name);
+                let message = format!("Illegal to take address of parameter '{name}'");
+                self.error(operand.span, message);
+            }
+        }
+    }
+
     fn parameter_access(
         &mut self,
         body: &Body,
@@ -49,11 +74,15 @@ impl Checker<'_, '_> {
         let Some(operand) = body.operands(instruction).get(at) else {
             return;
         };
-        if let OperandKind::AtVariable(id, _) = operand.kind
-            && forbidden.contains(&id)
-        {
-            let name = self.module.name(self.module.variable(id).name);
-            self.error(operand.span, format!("{message} '{name}'"));
+        if let OperandKind::AtVariable(id, _) = operand.kind {
+            let variable = self.module.variable(id);
+            let name = variable.name;
+            let same = |id: &VariableId| self.module.variable(*id).name == name;
+            // ptxas goes by the name, though a variable of a block hides the parameter.
+            if variable.space == Space::Param && forbidden.iter().any(same) {
+                let name = self.module.name(name);
+                self.error(operand.span, format!("{message} '{name}'"));
+            }
         }
     }
 
@@ -130,8 +159,8 @@ impl Checker<'_, '_> {
                     self.arguments(body, span, arguments, &prototype.parameters, Way::Argument);
                 }
                 Some(TargetListKind::Call(functions)) => {
-                    if let Some(first) = functions.first() {
-                        let target = module.function(*first);
+                    for function in functions {
+                        let target = module.function(*function);
                         self.arguments(body, span, results, &target.returns, Way::Result);
                         self.arguments(body, span, arguments, &target.parameters, Way::Argument);
                     }

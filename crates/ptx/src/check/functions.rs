@@ -5,9 +5,10 @@ use super::intrinsics;
 use super::variables::size;
 use super::{Checker, Mode};
 use crate::ast::{
-    Function, FunctionDirectiveKind, InitialiserPart, Item, Linkage, OperandKind, Space, Statement,
-    VariableId,
+    Function, FunctionDirectiveKind, FunctionId, InitialiserPart, Item, Linkage, OperandKind,
+    Space, Statement, VariableId,
 };
+use crate::grammar::Op;
 use crate::name::Name;
 use rustc_hash::FxHashSet;
 
@@ -63,17 +64,18 @@ impl Checker<'_, '_> {
         let module = self.module;
         let mut verdicts = Verdicts::new(&module.opcodes);
         let used = self.used_functions();
+        let pointers = self.pointers();
         for function in &module.functions {
             self.signature(function);
             self.directives(function);
             if let Some(body) = &function.body {
                 self.gates(body, &mut verdicts);
                 self.calls(function, body);
-                if self.options.mode.is_real() && function.entry {
+                if matches!(self.options.mode, Mode::Real | Mode::Extensible) && function.entry {
                     self.shared_memory(function);
                 }
             } else if self.options.mode.is_real() {
-                self.undefined(function, &used);
+                self.undefined(function, &used, &pointers);
             }
         }
         for item in &module.items {
@@ -88,6 +90,12 @@ impl Checker<'_, '_> {
         self.unified(&function.attributes, function.span);
         let module = self.module;
         let name = module.name(function.name);
+        if function.entry && !function.parameters.is_empty() {
+            self.needs_version(function.span, "kernel parameter list", 14);
+        }
+        if function.entry && function.body.is_none() {
+            self.needs_version(function.span, "kernel function prototype", 30);
+        }
         self.parameters(function);
         let total = self.parameter_bytes(&function.parameters);
         if function.entry {
@@ -203,21 +211,46 @@ impl Checker<'_, '_> {
             OperandKind::Function(id) => Some(id),
             _ => None,
         });
-        let variables = module.variables.iter();
+        let used = in_code.chain(self.functions_in_data());
+        used.map(|id| module.function(id).name).collect()
+    }
+
+    fn functions_in_data(&self) -> impl Iterator<Item = FunctionId> {
+        let variables = self.module.variables.iter();
         let initial = variables.filter_map(|it| it.initialiser.as_ref());
-        let in_data = initial
+        initial
             .flat_map(|it| &it.parts)
             .filter_map(|part| match part {
                 InitialiserPart::Function(id) => Some(*id),
                 _ => None,
-            });
-        let used = in_code.chain(in_data);
-        used.map(|id| module.function(id).name).collect()
+            })
+    }
+
+    /// The functions whose address is taken, in code or by initial values.
+    fn pointers(&self) -> FxHashSet<Name> {
+        let module = self.module;
+        let bodies = module.functions.iter().filter_map(|it| it.body.as_ref());
+        let operands = bodies.flat_map(|body| {
+            let instructions = body.instructions.iter();
+            let others = instructions.filter(|it| module.opcode(it).op != Some(Op::Call));
+            others.flat_map(|instruction| body.operands(instruction))
+        });
+        let in_code = operands.filter_map(|operand| match operand.kind {
+            OperandKind::Function(id) => Some(id),
+            _ => None,
+        });
+        let pointers = in_code.chain(self.functions_in_data());
+        pointers.map(|id| module.function(id).name).collect()
     }
 
     /// A function that is called or named must be there in the end, or be one that a linker may find elsewhere. `.extern` entries are
     /// never called.
-    fn undefined(&mut self, function: &Function, used: &FxHashSet<Name>) {
+    fn undefined(
+        &mut self,
+        function: &Function,
+        used: &FxHashSet<Name>,
+        pointers: &FxHashSet<Name>,
+    ) {
         let module = self.module;
         let defined = module
             .functions
@@ -226,12 +259,26 @@ impl Checker<'_, '_> {
         let alias = module.aliases.iter().any(|it| it.name == function.name);
         let name = module.name(function.name);
         let external = function.linkage == Linkage::Extern;
-        let linked = self.options.mode == Mode::Object && external;
+        let linked = self.options.mode != Mode::Real && external;
         let launched_elsewhere = function.entry && external;
         let called = used.contains(&function.name);
         let needed = called && !linked && !launched_elsewhere;
         let refusal = called.then(|| intrinsics::refusal(name)).flatten();
         let missing = needed && !driver_provides(name);
+        if !(defined || alias) && pointers.contains(&function.name) {
+            let pointer = match (function.entry, self.options.mode) {
+                (_, Mode::Object) | (true, Mode::Extensible) => None,
+                (true, _) => Some(format!("Undefined reference to '{name}'")),
+                (false, Mode::Extensible) => Some(format!(
+                    "Cannot take address of function '{name}' in extensible whole program compilation."
+                )),
+                (false, _) => Some(format!("Cannot take address of function '{name}'")),
+            };
+            if let Some(message) = pointer {
+                self.error(function.span, message);
+                return;
+            }
+        }
         if !(defined || alias) && (missing || refusal.is_some()) {
             let unresolved = || format!("Unresolved extern function '{name}'");
             self.error(function.span, refusal.unwrap_or_else(unresolved));

@@ -78,6 +78,8 @@ impl Checker<'_, '_> {
                     NamedCheck::TextureMode => self.texture_mode(body, opcode, instruction),
                     NamedCheck::VectorBytes => self.vector_bytes(opcode, form, instruction),
                     NamedCheck::CopySource => self.copy_source(body, instruction),
+                    NamedCheck::PolicyFraction => self.policy_fraction(body, instruction),
+                    NamedCheck::PolicySizes => self.policy_sizes(body, instruction),
                     NamedCheck::NamedSpace => self.named_space(body, opcode, form, instruction),
                     NamedCheck::ArrayIndex => self.array_index(body, opcode, form, instruction),
                 }

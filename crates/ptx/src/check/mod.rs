@@ -29,12 +29,14 @@ pub enum Mode {
     Real,
     /// As `ptxas -c -arch=sm_90a`: the limits of the machine; what is external is for a linker to find.
     Object,
+    /// As `ptxas -ewp -arch=sm_90a`: the same, but no function from elsewhere may be a pointer.
+    Extensible,
 }
 
 impl Mode {
     /// Whether a program is to run on a machine.
     pub const fn is_real(self) -> bool {
-        matches!(self, Mode::Real | Mode::Object)
+        !matches!(self, Mode::Virtual)
     }
 }
 
@@ -74,9 +76,15 @@ pub fn check(module: &Module<'_>, options: &Options) -> Diagnostics {
     checker.functions();
     checker.pragmas();
     checker.lines();
+    if options.mode == Mode::Object && !checker.diagnostics.has_errors() {
+        checker.object_version();
+    }
     checker.diagnostics.sort();
     checker.diagnostics
 }
+
+/// The first version whose modules become objects.
+const FIRST_WITH_OBJECTS: u16 = 31;
 
 struct Checker<'m, 'a> {
     module: &'m Module<'a>,
@@ -106,6 +114,18 @@ impl Checker<'_, '_> {
                     "write `.version {version}` at the start of the file"
                 )),
             );
+        }
+    }
+
+    /// Objects came with calls by an ABI.
+    fn object_version(&mut self) {
+        let version = self.module.version;
+        if version != 0 && version < FIRST_WITH_OBJECTS {
+            let version = Version(FIRST_WITH_OBJECTS);
+            let message =
+                format!("'Compile only(-c)' requires PTX ISA .version {version} or later");
+            self.diagnostics
+                .push(Diagnostic::fatal(self.module.target_span, message));
         }
     }
 

@@ -120,6 +120,47 @@ impl Checker<'_, '_> {
         }
     }
 
+    /// `createpolicy.fractional` with a known fraction.
+    pub(super) fn policy_fraction(&mut self, body: &Body, instruction: &Instruction) {
+        let Some(fraction) = body.operands(instruction).get(1) else {
+            return;
+        };
+        let value = match fraction.kind {
+            OperandKind::Single(bits) => f64::from(f32::from_bits(bits)),
+            OperandKind::Double(bits) => f64::from_bits(bits),
+            _ => return,
+        };
+        if !(value > 0.0 && value <= 1.0) {
+            self.error(
+                fraction.span,
+                format!(
+                    "Argument 2 of instruction 'createpolicy.fractional': value '{value:.6}' out of range, expected to be in range (0.000000 .. 1.000000]"
+                ),
+            );
+        }
+    }
+
+    /// `createpolicy.range` with known sizes.
+    pub(super) fn policy_sizes(&mut self, body: &Body, instruction: &Instruction) {
+        let bytes = |operand: &Operand| match operand.kind {
+            OperandKind::Signed(value) => Some(value as u32),
+            OperandKind::Unsigned(value) => Some(value as u32),
+            _ => None,
+        };
+        if let [_, _, primary, total, ..] = body.operands(instruction)
+            && let (Some(first), Some(all)) = (bytes(primary), bytes(total))
+            && first > all
+        {
+            let (first, all) = (first as i32, all as i32);
+            self.error(
+                primary.span,
+                format!(
+                    "Argument 3 of instruction 'createpolicy.range': value '{first}' must be less than or equal to the value '{all}' of argument 4"
+                ),
+            );
+        }
+    }
+
     /// `cvta`, `mapa` and `getctarank` of a variable: it is in the space they are about.
     pub(super) fn named_space(
         &mut self,

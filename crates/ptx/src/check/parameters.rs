@@ -19,6 +19,9 @@ impl Checker<'_, '_> {
         for &id in function.returns.iter().chain(&function.parameters) {
             let parameter = module.variable(id);
             let text = module.name(parameter.name);
+            if !function.entry && parameter.space == Space::Param {
+                self.passed_in_memory(parameter);
+            }
             if function.entry && parameter.space == Space::Reg {
                 self.error(
                     parameter.span,
@@ -31,6 +34,15 @@ impl Checker<'_, '_> {
         }
         if let Some(body) = &function.body {
             self.passed_variables(body);
+        }
+    }
+
+    /// Functions before PTX 2.0 pass registers only.
+    fn passed_in_memory(&mut self, parameter: &Variable) {
+        if (1..20).contains(&self.module.version) {
+            let name = self.module.name(parameter.name);
+            let message = format!("Function parameter '{name}' has illegal state space");
+            self.error(parameter.span, message);
         }
     }
 

@@ -64,12 +64,10 @@ impl Checker<'_, '_> {
             // What is compiled only is not asked what compiling thinks of it.
             match (self.options.mode, scope) {
                 (Mode::Virtual, _) => {}
-                (Mode::Real | Mode::Object, Scope::Module) => {
+                (_, Scope::Module) => {
                     self.error(span, format!("Pragma '{text}' not supported"));
                 }
-                (Mode::Real | Mode::Object, _) => {
-                    self.warning(span, format!("Pragma '{text}' unsupported"))
-                }
+                _ => self.warning(span, format!("Pragma '{text}' unsupported")),
             }
             return;
         };

@@ -130,11 +130,16 @@ impl Context<'_> {
     ) -> Result<(), Misfit> {
         let form = &element.form;
         let mut common = Common::default();
+        let constant = parts.iter().any(|it| constant_type(it.kind).is_some());
         for part in parts {
             common.any |= part.kind != OperandKind::Sink;
             match part.kind {
                 OperandKind::Special(..) if !form.constant => {
                     return fail(part, Reason::SpecialResult);
+                }
+                // ptxas takes `{%tid.x, %r1}` and `{%laneid, 1}`, but not `{%tid.x, 1}`.
+                OperandKind::Special(_, component) if constant && component != u8::MAX => {
+                    return fail(part, Reason::Kind("a register or a constant".to_owned()));
                 }
                 OperandKind::Variable(..) | OperandKind::Offset(..) | OperandKind::Element(..) => {
                     return fail(part, Reason::Kind("a register or a constant".to_owned()));

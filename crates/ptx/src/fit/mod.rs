@@ -314,7 +314,8 @@ impl Context<'_> {
                     wanted.ty.class(),
                     TypeClass::Unsigned | TypeClass::Signed | TypeClass::Bits
                 );
-                if form.name && form.special && address && wanted.ty.bits() >= 32 {
+                let fits = wanted.ty.bits() >= 32 && wanted.ty != Type::B128;
+                if form.name && form.special && address && fits {
                     Ok(())
                 } else {
                     fail(Reason::FunctionValue)

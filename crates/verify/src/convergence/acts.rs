@@ -67,16 +67,24 @@ impl Acts {
             let (mut asks, mut takes_turns) = (false, false);
             // The guard under which lanes have gathered for what stands under it, too.
             let mut gathered = None;
+            // What tells the elected lane of those that run.
+            let mut elected: Option<Register> = None;
             for index in block.start..block.end {
                 let instruction = &program.instructions[index];
                 let guard = instruction.guard();
                 asks |= asks_who_runs(instruction);
                 takes_turns |= elects_of_some(instruction);
+                let asks_for_others = elected.is_some_and(|elected| asks_of(instruction, elected));
                 match all.act(program, block.start, index) {
-                    Some(Act::Collective) if gathered == Some(guard) => {}
+                    Some(Act::Collective) if gathered == Some(guard) || asks_for_others => {}
                     Some(act) => all.acts.push((index as u32, act)),
                     None if instruction.op() == Op::WARPSYNC_ALL => gathered = Some(guard),
                     None => {}
+                }
+                elected = elected.filter(|&elected| !writes(instruction, elected));
+                if instruction.op() == Op::ELECT {
+                    let tells = instruction.operand(slot::P).and_then(Operand::as_register);
+                    elected = tells.filter(|tells| !tells.is_constant());
                 }
                 let ends = |guard: &Guard| writes(instruction, guard.predicate);
                 let yields = matches!(instruction.op(), Op::YIELD | Op::NANOSLEEP);
@@ -248,6 +256,12 @@ fn asks_who_runs(instruction: &Instruction) -> bool {
     let vote = is_vote(instruction.op());
     let asked = || instruction.operand(slot::Q).and_then(Operand::as_register);
     vote && asked().is_some_and(|predicate| predicate.is_constant())
+}
+
+/// Whether it is a vote on who was not elected, or was: it asks whether others run, too.
+fn asks_of(instruction: &Instruction, elected: Register) -> bool {
+    let asked = instruction.operand(slot::Q).and_then(Operand::as_register);
+    is_vote(instruction.op()) && asked == Some(elected)
 }
 
 /// Whether it elects one of those running lanes for which a predicate holds: lanes take turns, and vote whether one is left. Whoever

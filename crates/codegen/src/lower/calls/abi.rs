@@ -94,9 +94,7 @@ impl<'m> Body<'m, '_> {
         let convention = self.convention(signature)?;
         let mut slots: Vec<Option<Value>> = vec![None; convention.registers as usize];
         let given = self.arguments(statement, &signature.parameters, arguments)?;
-        if given.len() < signature.parameters.len() {
-            return unsupported("a call that leaves arguments out");
-        }
+        // An array of open length may be left out: nothing is passed for it.
         for ((argument, &place), id) in
             (given.into_iter().zip(&convention.parameters)).zip(&signature.parameters)
         {

@@ -115,6 +115,8 @@ pub(super) struct Expander<'f> {
     operands: SmallVec<[Operand; 6]>,
     /// Whether its slow path is called.
     calls: bool,
+    /// Whether it is a division of numbers of which one is known to have more than 32 bits, most likely.
+    long: bool,
 }
 
 impl Expander<'_> {
@@ -291,6 +293,8 @@ struct Known {
     high_products: FxHashSet<[Value; 2]>,
     /// Which slow paths are called.
     plan: Plan,
+    /// Divisions that stand where numbers are long.
+    long_divisions: FxHashSet<Inst>,
 }
 
 /// The factors of a product of 64 bits, in order, if `half` of it is what `inst` computes.
@@ -326,6 +330,7 @@ pub fn convert_unsupported(
     let mut known = Known {
         high_products: high_products(function),
         plan: Plan::new(function, context),
+        long_divisions: quotient::long_divisions(function),
         ..Known::default()
     };
     let mut seen = 0;
@@ -411,6 +416,7 @@ fn expand(func: &mut Function, inst: Inst, known: &mut Known) -> Result<(), Buil
         mods,
         operands,
         calls,
+        long: known.long_divisions.contains(&inst),
     };
     let Some(expansion) = expansion.or_else(|| policy::rule(&expander)) else {
         return Ok(());

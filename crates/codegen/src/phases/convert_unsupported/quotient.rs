@@ -10,10 +10,11 @@
 
 use super::{Expander, Results, is_signed};
 use crate::emit::{Emit, imm};
+use orias_ori::analysis::FlowGraph;
 use orias_ori::builder::BuildError;
 use orias_ori::operation::{AbstractOp, Compare, Ftz, Half, Precision, Round, Scalar, SourceType};
 use orias_ori::{Block, Function, Guard, Inst, Operand, Type};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// `⌊2^w / b⌋`, less up to 2⁻²⁰ of it: the bits of the approximate reciprocal with the exponent raised by `w`.
 fn reciprocal(emit: &mut Emit<'_>, scalar: Scalar, b: Operand) -> Operand {
@@ -203,6 +204,70 @@ pub(super) fn share_quotients(func: &mut Function) -> Result<(), BuildError> {
     Ok(())
 }
 
+/// Divisions of 64 bits of which a branch has asked whether both numbers have 32, and which stand where they have not: LLVM writes such branches around every division
+/// (bypass of slow divisions), with one of 32 bits on the other way, so that to ask again is of little use.
+pub(super) fn long_divisions(func: &Function) -> FxHashSet<Inst> {
+    let mut found = FxHashSet::default();
+    let is_wide = |inst: Inst| {
+        matches!(
+            func.opcode(inst).as_abstract(),
+            Some(AbstractOp::Div | AbstractOp::Rem)
+        ) && func
+            .modifier::<Scalar>(inst)
+            .is_some_and(|it| it.bits() == 64)
+    };
+    let insts = || func.blocks().flat_map(|block| func.block_insts(block));
+    if !insts().any(is_wide) {
+        return found;
+    }
+    let graph = FlowGraph::of(func);
+    for block in func.blocks() {
+        let Some((long, numbers)) = long_way(func, block) else {
+            continue;
+        };
+        if graph.preds(long).len() != 1 {
+            continue;
+        }
+        let divisions = func.block_insts(long).filter(|&inst| is_wide(inst));
+        found.extend(divisions.filter(|&inst| {
+            let of = func.operands(inst);
+            of.get(1..3)
+                .is_some_and(|of| of == numbers || of == [numbers[1], numbers[0]])
+        }));
+    }
+    found
+}
+
+/// Where the branch that ends `block` goes if one of two numbers of 64 bits has more than 32, and the numbers.
+fn long_way(func: &Function, block: Block) -> Option<(Block, [Operand; 2])> {
+    let branch = func.terminator(block)?;
+    let (&[condition], &[taken, other]) = (func.operands(branch), func.edges(branch)) else {
+        return None;
+    };
+    let made = |operand: Operand, op: AbstractOp| {
+        let inst = func.defining_inst(operand.as_value().filter(|_| operand.mods().is_empty())?)?;
+        let is_it = func.opcode(inst).as_abstract() == Some(op)
+            && func.inst(inst).guard().is_always()
+            && func.modifier::<Scalar>(inst)?.bits() == 64;
+        match func.operands(inst)[func.result_count(inst)..] {
+            [a, b] | [a, b, Operand::None] if is_it => Some((inst, a, b)),
+            _ => None,
+        }
+    };
+    let (test, high, zero) = made(condition, AbstractOp::Setp)?;
+    let (_, joined, mask) = made(high, AbstractOp::And)?;
+    let (_, a, b) = made(joined, AbstractOp::Or)?;
+    if zero != imm(0) || mask != imm(0xffff_ffff_0000_0000) {
+        return None;
+    }
+    let long = match func.modifier::<Compare>(test)? {
+        Compare::Ne => taken,
+        Compare::Eq => other,
+        _ => return None,
+    };
+    Some((func.edge_target(long), [a, b]))
+}
+
 /// `div` and `rem` of 32 and 64 bits.
 pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
     let scalar = expander.scalar();
@@ -238,6 +303,20 @@ pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
         };
         (magnitude(emit, a), magnitude(emit, b))
     })?;
+    let long = |emit: &mut Emit<'_>| {
+        let (q, r) = unsigned(emit, Scalar::U64, x, y);
+        if quotient { q } else { r }
+    };
+    if expander.long {
+        return expander.one(|emit| {
+            let value = long(emit);
+            let value = match signed {
+                true => signed_result(emit, Scalar::S64, a, b, value, value, quotient),
+                false => value,
+            };
+            unless_zero(emit, scalar, b, value)
+        });
+    }
     let result = expander.one_of_two(
         Type::R2,
         |emit| {
@@ -253,10 +332,7 @@ pub(super) fn divide(expander: &mut Expander<'_>) -> Results {
             let word = if quotient { q } else { r };
             emit.join(word, imm(0))
         },
-        |emit| {
-            let (q, r) = unsigned(emit, Scalar::U64, x, y);
-            if quotient { q } else { r }
-        },
+        long,
     )?;
     let value = result[0];
     expander.one(|emit| {

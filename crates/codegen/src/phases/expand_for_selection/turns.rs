@@ -1,18 +1,24 @@
 //! Waterfall loops: lanes take turns at bulk copies, and at accesses to several textures or surfaces.
 //!
 //! An instruction of the copy engine runs once for the warp, with operands in uniform registers; in PTX every thread that comes makes a copy of its own.
-//! So lanes take turns, in a loop that they go around together:
+//! So lanes take turns. The first is that of the lowest running lane, whose words a move to a uniform register takes and which is elected: for it nothing has to be chosen, and mostly
+//! nobody else is there. The others go around a loop together:
 //!
 //! ```text
-//! head:                br around(true)
-//! around(waiting):     turn = elect_turn waiting
+//! head:                turn = elect_turn true
+//!                      any = any_running !turn
+//!                      cp_async_bulk …                  what the first lane says
+//!                      cbr any, others, tail
+//! others:              left = and !turn, !turn          rare
+//!                      br around(left)
+//! around(waiting):     turn = elect_turn waiting        rare
 //!                      @turn cp_async_bulk …            what the lane whose turn it is says
 //!                      left = and waiting, !turn
 //!                      any = any_running left
 //!                      cbr any, around(left), tail
 //! ```
 //!
-//! Under a guard those lanes wait for which it holds, and there is no first turn if it holds for none.
+//! Under a guard those lanes wait for which it holds: all turns are in the loop, and there is none if it holds for nobody.
 //!
 //! No loop is needed where one lane comes (behind a branch on `elect` or on one thread's number), nor where every lane says the same and the same copy once more changes nothing:
 //! copies to global memory and prefetches, unlike reductions, and unlike copies that a barrier counts.
@@ -164,7 +170,10 @@ fn take_turns(func: &mut Function, inst: Inst, shared: usize) -> Result<(), Phas
             maker.func.append_block_param(around, ty)
         })
         .collect();
+    // Who shares a turn is not known before, and results would have to be chosen among.
+    let first_is_known = guard.is_always() && shared == 0 && kept.is_empty();
     match guard.reg() {
+        None if first_is_known => {}
         None => {
             let all = maker
                 .cursor()
@@ -199,6 +208,30 @@ fn take_turns(func: &mut Function, inst: Inst, shared: usize) -> Result<(), Phas
             let first = with(these, &before);
             maker.branch(some, (around, &first), (tail, &before))?;
         }
+    }
+    if first_is_known {
+        // The lowest running lane has had its turn.
+        let turn = maker
+            .cursor()
+            .build(AbstractOp::ElectTurn)
+            .imm(1)
+            .value()
+            .map_err(refused)?;
+        let any = maker
+            .cursor()
+            .build(AbstractOp::AnyRunning)
+            .operand(not(turn.into()))
+            .value()
+            .map_err(refused)?;
+        let first = maker.func.copy_inst(inst);
+        maker.func.layout.append_inst(first, head);
+        let others = maker.block();
+        maker.branch(any, (others, &[]), (tail, &[]))?;
+        maker.at = others;
+        let others_turn = not(turn.into());
+        let left = maker.binary(AbstractOp::And, Scalar::Pred, others_turn, others_turn)?;
+        maker.jump(around, &[left])?;
+        maker.func.attributes.rare.extend([others, around]);
     }
     maker.at = around;
     let turn = maker

@@ -3,7 +3,7 @@
 use super::Keep;
 use super::edges::Incoming;
 use orias_ori::operation::Order;
-use orias_ori::{Block, Effects, Function, Inst, Value, ValueDef};
+use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Value, ValueDef};
 
 /// What was found not to be needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,12 @@ impl Needed {
 
 /// Whether `inst` does something besides computing its results. A read that others can observe the order of does.
 fn stays(function: &Function, inst: Inst) -> bool {
-    let effects = function.opcode(inst).effects();
+    let opcode = function.opcode(inst);
+    if opcode.as_abstract() == Some(AbstractOp::Shfl) {
+        // Lanes meet in a shuffle, but it orders no memory, and nobody may count on their staying together behind it.
+        return false;
+    }
+    let effects = opcode.effects();
     effects.intersects(Effects::BEYOND_RESULTS)
         || effects.contains(Effects::READS)
             && !matches!(function.modifier::<Order>(inst), None | Some(Order::Weak))

@@ -158,7 +158,7 @@ pub(super) fn with_uniform(
     // Terms and factors may change places.
     let names: &[SlotName] = match op {
         Op::IADD3 => &[slot::A, slot::B, slot::C],
-        Op::IMAD => &[slot::A, slot::B],
+        Op::IMAD | Op::DFMA | Op::DMUL => &[slot::A, slot::B],
         _ => return None,
     };
     for name in names {

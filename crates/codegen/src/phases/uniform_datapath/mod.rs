@@ -21,9 +21,12 @@
 
 mod build;
 mod forms;
+mod numbers;
 mod pairs;
 mod plan;
 mod pressure;
+
+pub use numbers::use_uniform_numbers;
 
 use crate::loops::LoopAnalyses;
 use crate::pipeline::{Context, PhaseError};

@@ -61,7 +61,7 @@ impl Builder<'_> {
     }
 
     /// Cycles that must pass behind a fence.
-    fn after_fence(&self, fence: u32) -> u16 {
+    pub(super) fn after_fence(&self, fence: u32) -> u16 {
         let op = self.nodes[fence as usize].op;
         op.map_or(0, |op| operations::of(self.machine, op).after_fence)
     }

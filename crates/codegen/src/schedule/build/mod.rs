@@ -13,6 +13,7 @@
 mod latency;
 mod memory;
 pub(super) mod operations;
+mod products;
 mod registers;
 mod runs;
 
@@ -23,12 +24,14 @@ use super::order::{self, FenceClass};
 use crate::knobs::{Point, WhenList};
 use memory::FenceHistory;
 pub use memory::PENDING;
+use crate::phases::waits_for;
 use orias_machine::Machine;
 use orias_machine::issue::Issue;
 use orias_machine::timing::{Arrival, Place};
 use orias_ori::analysis::{Liveness, RegisterLiveness};
 use orias_ori::{Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, RegKind};
 use orias_sass::{Mods, Op};
+use products::Products;
 use registers::{History, Operands, is_constant};
 pub use runs::are_mergeable;
 
@@ -52,6 +55,8 @@ pub struct Fences<'a> {
     pub preserve: &'a WhenList,
     /// Blocks with more instructions are cut.
     pub piece: usize,
+    /// Whether arithmetic passes waits for matrix products of a warp group.
+    pub passes_waits: bool,
 }
 
 impl Fences<'_> {
@@ -63,6 +68,7 @@ impl Fences<'_> {
             interference: &NEVER,
             preserve: &NEVER,
             piece: PIECE,
+            passes_waits: true,
         }
     }
 }
@@ -123,6 +129,7 @@ pub struct Builder<'a> {
     crowded: bool,
     /// Cycles of loads from local memory, if those are more than usual.
     local: Option<u16>,
+    products: Products,
 }
 
 impl<'a> Builder<'a> {
@@ -152,6 +159,10 @@ impl<'a> Builder<'a> {
             places: Places::default(),
             pending: Vec::new(),
             crowded: false,
+            products: match exits {
+                Exits::Values(_) if fences.passes_waits => Products::of(func),
+                _ => Products::default(),
+            },
         }
     }
 
@@ -173,6 +184,7 @@ impl<'a> Builder<'a> {
             self.nodes[index].order = self.order_of(block, inst, index, operands);
             self.order(node);
             self.memory(node, inst);
+            self.products(node, inst);
             if !self.fences.preserve.is_never() && self.holds(self.fences.preserve, block, inst) {
                 if preserved != NOBODY {
                     self.edge(
@@ -209,6 +221,7 @@ impl<'a> Builder<'a> {
         self.places.written.clear();
         self.places.ends.clear();
         self.pending.clear();
+        self.products.begin_block();
         self.crowded = false;
         for history in &mut self.tokens {
             history.fence = None;
@@ -279,6 +292,9 @@ impl<'a> Builder<'a> {
         if matches!(self.exits, Exits::Registers(_)) {
             order.takes = order.takes.with(order.follows);
             order.follows = order::FenceClasses::NONE;
+        }
+        if self.products.are_under_way() && waits_for(self.func, inst).is_some() {
+            order.takes = order::BETWEEN_THREADS;
         }
         let cut = self.fences.piece.max(1);
         if index > 0 && index.is_multiple_of(cut)

@@ -149,6 +149,7 @@ impl<'a> Options<'a> {
                 interference: knobs.when(&scheduling::FENCE_INTERFERENCE),
                 preserve: knobs.when(&scheduling::PRESERVE_ORDER),
                 piece: PIECE,
+                passes_waits: false,
             },
         }
     }

@@ -11,6 +11,7 @@
 //! | `loop` | `latency`, with loop-carried chains counted in full |
 //! | `tensor` | `batch`, for blocks with matrix operations |
 //! | `prefetch` | `latency`, with loads from global memory first of all |
+//! | `units` | a mode of the engine, with heights that count units ([`units`]) |
 //!
 //! [`select`] is ptxas's cascade of heuristics, by the size and the kind of a block. Its choice competes with what the three modes found:
 //! whoever's order is estimated cheapest wins, so a strategy that does not pay costs compile time and nothing else. Knob `SchedStrategy` names one to be used alone, or
@@ -19,6 +20,7 @@
 mod backtracking;
 mod depth_first;
 mod permutation;
+mod units;
 
 use super::engine::{self, Settings};
 use super::graph::{Graph, Timeline};
@@ -82,6 +84,8 @@ pub enum Strategy {
     Tensor,
     /// ILP, with loads from global memory first.
     Prefetch,
+    /// A mode, with what units take counted in heights.
+    Units,
 }
 
 /// An order that a strategy found.
@@ -102,7 +106,7 @@ impl Found {
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 9] = [
+    pub const ALL: [Strategy; 10] = [
         Strategy::Pressure,
         Strategy::Latency,
         Strategy::Batch,
@@ -112,6 +116,7 @@ impl Strategy {
         Strategy::Loop,
         Strategy::Tensor,
         Strategy::Prefetch,
+        Strategy::Units,
     ];
 
     /// What reports and the knob call it.
@@ -126,6 +131,7 @@ impl Strategy {
             Strategy::Loop => "loop",
             Strategy::Tensor => "tensor",
             Strategy::Prefetch => "prefetch",
+            Strategy::Units => "units",
         }
     }
 
@@ -159,6 +165,11 @@ impl Strategy {
                 has_matrix(task.graph).then(|| with_mode(task, Mode::DynBatch, task.timeline))
             }
             Strategy::Prefetch => prefetch(task),
+            Strategy::Units => {
+                let heights = units::heights(task.graph, task.timeline);
+                let timeline = Timeline::with_heights(task.graph, &heights);
+                Some(with_mode(task, task.settings.mode, &timeline))
+            }
         }
     }
 }
@@ -202,7 +213,7 @@ pub fn select(graph: &Graph, in_loop: bool, opt_level: u8) -> Option<Strategy> {
 }
 
 /// Whether there are matrix operations.
-fn has_matrix(graph: &Graph) -> bool {
+pub(super) fn has_matrix(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| node.pipe == Pipe::Tensor)
 }
 
