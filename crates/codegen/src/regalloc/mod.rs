@@ -38,10 +38,9 @@ mod tokens;
 
 pub use frame::expand_after_allocation;
 
-use crate::knobs::registry;
+use crate::knobs::{Knobs, registry};
 use crate::phases::{holds_warpgroup_operands, release_warpgroup_operands};
 use crate::pipeline::{Context, PhaseError};
-use crate::register_usage::RegisterUsage;
 use assign::{Facts, Scans, Stop};
 use check::{check_allocation, counts_are_kept};
 use counts::{Changing, Goals, Room};
@@ -64,10 +63,10 @@ const ATTEMPTS: u8 = 12;
 
 /// What knobs ask of the phase.
 #[derive(Clone, Copy)]
-struct Aims {
+struct Aims<'a> {
     /// Whether allocations are proved.
     check: bool,
-    usage: RegisterUsage,
+    knobs: &'a Knobs,
 }
 
 /// Runs the phase.
@@ -86,7 +85,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     let files = context.machine.registers;
     let aims = Aims {
         check: context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION),
-        usage: RegisterUsage::of(context.knobs),
+        knobs: context.knobs,
     };
     keep_stack_pointer(func);
     calls::enter(func);
@@ -115,7 +114,11 @@ const WORTH_HOLDING: f64 = 1.0 / 16.0;
 
 /// Gives every value a register. What products of warp groups read late ([`crate::phases::hold_warpgroup_operands`]) is not kept for them where that takes more accesses to spilled
 /// registers: ptxas waits there, too.
-fn attempt_held(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(), PhaseError> {
+fn attempt_held(
+    func: &mut Function,
+    files: &RegisterFiles,
+    aims: Aims<'_>,
+) -> Result<(), PhaseError> {
     if !holds_warpgroup_operands(func) {
         return attempt(func, files, aims, None).map(|_| ());
     }
@@ -151,7 +154,7 @@ fn finish(func: &mut Function) -> Result<(), PhaseError> {
 fn attempt(
     func: &mut Function,
     files: &RegisterFiles,
-    aims: Aims,
+    aims: Aims<'_>,
     worth: Option<f64>,
 ) -> Result<bool, PhaseError> {
     let before = aims.check.then(|| func.clone());
@@ -182,7 +185,7 @@ fn attempt(
             return Ok(false);
         }
         let placed = match ready {
-            Ok(ready) => place(func, &ready, aims.usage, unspilled.as_ref(), &mut margins),
+            Ok(ready) => place(func, &ready, aims.knobs, unspilled.as_ref(), &mut margins),
             Err(stop) => margins.widen(stop).and_then(|class| Err(Stop::Full(class))),
         };
         match placed {
@@ -315,7 +318,7 @@ impl Ready {
 fn place(
     func: &Function,
     ready: &Ready,
-    usage: RegisterUsage,
+    knobs: &Knobs,
     unspilled: Option<&Function>,
     margins: &mut Margins,
 ) -> Result<Function, Stop> {
@@ -325,7 +328,7 @@ fn place(
         false => ready.last_uses.pressure[Class::R as usize],
         true => u32::from(margins.limits[Class::R as usize]),
     };
-    let packing = Packing::new(func, pressure, margins.limits, usage);
+    let packing = Packing::new(func, pressure, margins.limits, knobs);
     let facts = Facts {
         graph: &ready.graph,
         frequencies: &ready.frequencies,

@@ -10,6 +10,7 @@
 
 use super::assign::{BlockBoundaries, Budget, Edits, Facts, Manner, Products, Scans, Stop};
 use super::{calls, counts, edges};
+use crate::knobs::{Knobs, registry};
 use crate::phases::{is_product, product_registers};
 use crate::register_usage::RegisterUsage;
 use crate::schedule::budget::Occupancy;
@@ -24,6 +25,9 @@ const WARPS_HIDE: f64 = 0.125;
 
 /// How much more may be issued so that fewer registers are used, as a share of how many fewer, where as many blocks fit.
 const REGISTERS_SPARE: f64 = 0.125;
+
+/// What an instruction costs that has to wait until an operation has read the register that it writes, in instructions.
+const DELAY: f64 = 4.0;
 
 /// How often fewer registers are asked for.
 const ROUNDS: usize = 3;
@@ -41,8 +45,16 @@ struct Allocated {
     named: u8,
     /// How many instructions and moves are issued, by how often they run.
     issued: f64,
+    /// What instructions cost that wait until somebody has read the registers that they write.
+    delays: f64,
     /// Whether values are moved at all.
     moves: bool,
+}
+
+impl Allocated {
+    fn cost(&self) -> f64 {
+        self.issued + self.delays
+    }
 }
 
 /// The registers of a function.
@@ -53,21 +65,21 @@ pub(super) struct Packing {
     enough: u8,
     /// How many leave room for as many blocks.
     edge: u8,
+    /// How many a thread is given in any case, or as many as leave room for all warps.
+    free: u8,
     /// How many blocks the function had when it came.
     blocks: usize,
     threads_are_known: bool,
     /// What a register is worth, times what it is as a rule.
     price: f64,
+    /// For so many instructions operations that read late are taken to read their registers.
+    late: u32,
 }
 
 impl Packing {
     /// For a function that needs `pressure` general registers and may use as many as `limits` say.
-    pub(super) fn new(
-        func: &Function,
-        pressure: u32,
-        limits: [u8; 5],
-        usage: RegisterUsage,
-    ) -> Packing {
+    pub(super) fn new(func: &Function, pressure: u32, limits: [u8; 5], knobs: &Knobs) -> Packing {
+        let usage = RegisterUsage::of(knobs);
         let occupancy = Occupancy::new(func, Machine::of(func.target).registers);
         let most = u32::from(limits[Class::R as usize]);
         Packing {
@@ -75,9 +87,14 @@ impl Packing {
             limits,
             enough: (pressure + 1).min(most) as u8,
             edge: occupancy.edge(pressure).min(most) as u8,
+            free: occupancy.costless(pressure).min(most) as u8,
             blocks: func.block_count(),
             threads_are_known: func.attributes.max_threads != [0; 3],
             price: usage.price(),
+            late: match usage {
+                RegisterUsage::Few => 0,
+                _ => knobs.int(&registry::LATE_READS).clamp(0, 1 << 10) as u32,
+            },
         }
     }
 
@@ -128,6 +145,7 @@ impl Packing {
         let attempt = |within, manner| {
             let found = assign(within, manner)?;
             let named = found.0.named;
+            let delays = self.delays(&found.0.delayed, loops);
             let mut packed = func.clone();
             rewrite(&mut packed, facts, found)?;
             let (issued, moves) = self.issued(&packed, loops);
@@ -135,13 +153,14 @@ impl Packing {
                 func: packed,
                 named,
                 issued,
+                delays,
                 moves,
             })
         };
         let mut best = match attempt(usable, Manner::WidestFirst) {
             Ok(first) if !first.moves => first,
             Ok(first) => match attempt(usable, Manner::AsMet) {
-                Ok(second) if second.issued < first.issued => second,
+                Ok(second) if second.cost() < first.cost() => second,
                 Ok(_) | Err(Stop::Full(_)) => first,
                 Err(error) => return Err(error),
             },
@@ -177,11 +196,15 @@ impl Packing {
             usable: limit,
             enough: limit,
             cheap: limit,
+            free: limit,
+            late: 0,
         });
         budgets[Class::R as usize] = Budget {
             usable,
             enough: self.enough,
             cheap: self.edge.max(self.enough),
+            free: self.free.max(self.enough),
+            late: self.late,
         };
         budgets
     }
@@ -195,7 +218,20 @@ impl Packing {
             false => 0.0,
         };
         let worth = (more * WARPS_HIDE).max(spared * REGISTERS_SPARE * self.price);
-        packed.named < best.named && packed.issued <= best.issued * (1.0 + worth)
+        // Where more blocks fit, others run while one waits.
+        let dearer = match more > 0.0 {
+            true => packed.issued / best.issued,
+            false => packed.cost() / best.cost(),
+        };
+        packed.named < best.named && dearer <= 1.0 + worth
+    }
+
+    /// What instructions cost that wait until somebody has read the registers that they write, in instructions, by how often they run.
+    fn delays(&self, delayed: &[(Block, u32)], loops: &LoopNest) -> f64 {
+        let cost = |&(block, count): &(Block, u32)| {
+            f64::from(count) * ITERATIONS.powi(loops.block_depth(block).min(6) as i32)
+        };
+        DELAY * delayed.iter().map(cost).sum::<f64>()
     }
 
     /// How many instructions and moves are issued, by how often they run, and whether there are moves.

@@ -39,10 +39,11 @@ pub(super) use boundaries::BlockBoundaries;
 use cranelift_entity::{EntityRef, EntitySet};
 pub(super) use edits::Edits;
 use orias_machine::Machine;
+use orias_machine::timing::Completion;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, PhysReg, Reg, Type,
-    Value, print_inst,
+    AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, Operation, PhysReg,
+    Reg, Type, Value, print_inst,
 };
 use reservations::Reservations;
 use rustc_hash::FxHashMap;
@@ -77,6 +78,10 @@ pub(super) struct Budget {
     pub(super) enough: u8,
     /// How many leave as many warps.
     pub(super) cheap: u8,
+    /// How many cost nothing at all.
+    pub(super) free: u8,
+    /// For so many instructions operations that read late are taken to read.
+    pub(super) late: u32,
 }
 
 /// What a function is known by, once it fits.
@@ -147,6 +152,17 @@ struct Move {
     ty: Type,
 }
 
+/// When an operation reads its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    /// When it issues.
+    AtOnce,
+    /// Some time after that, but before what comes behind it in the same queue writes.
+    InOrder,
+    /// Some time after that.
+    Late,
+}
+
 /// What happens at one instruction.
 #[derive(Default, Debug)]
 struct Turn<'a> {
@@ -185,6 +201,8 @@ struct Scan<'a> {
     /// The register of each value; none for values whose contents do not matter.
     home: Vec<Option<u8>>,
     clock: u32,
+    /// The block that is being scanned.
+    block: Block,
     visited: Vec<bool>,
     borders: BlockBoundaries,
     /// Values of uniform classes that live across blocks.
@@ -225,6 +243,7 @@ impl<'a> Scan<'a> {
         self.files[Class::R as usize].usable = self.room.at_start(block) as u8;
         self.enter(block)?;
         self.visited[block.index()] = true;
+        self.block = block;
         let mut insts = std::mem::take(&mut self.insts);
         insts.clear();
         insts.extend(self.func.block_insts(block));
@@ -367,6 +386,12 @@ impl<'a> Scan<'a> {
 
     fn take(&mut self, value: Value, at: u8) {
         let ty = self.ty(value);
+        if ty.class() == Class::R && self.files[Class::R as usize].is_read_late(at, ty.len()) {
+            match self.borders.delayed.last_mut() {
+                Some((block, count)) if *block == self.block => *count += 1,
+                _ => self.borders.delayed.push((self.block, 1)),
+            }
+        }
         self.home[value.index()] = Some(at);
         self.file(ty.class()).occupy(value, at, ty.len());
         if ty.class().is_uniform() {
@@ -442,6 +467,11 @@ impl<'a> Scan<'a> {
 
     fn machine(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         let mut turn = self.turn(ending.read);
+        let reads = self.reads(inst);
+        self.files[Class::R as usize].now = match reads {
+            Reads::AtOnce | Reads::Late => now,
+            Reads::InOrder => u32::MAX,
+        };
         if let Some((_, behind)) = self.room.changed_by(inst) {
             self.files[Class::R as usize].usable = behind as u8;
             self.keep_within(&mut turn)?;
@@ -500,7 +530,30 @@ impl<'a> Scan<'a> {
         self.edits.rename(self.func, inst, &self.home);
         self.insert_moves(inst, &turn);
         self.release_all(ending.unread, now);
+        let file = &mut self.files[Class::R as usize];
+        file.now = now;
+        if reads != Reads::AtOnce {
+            for &value in ending.read {
+                if self.types[value.index()].class() == Class::R
+                    && let Some(at) = self.home[value.index()]
+                {
+                    file.read_late(at, self.types[value.index()].len());
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// When `inst` reads its registers.
+    fn reads(&self, inst: Inst) -> Reads {
+        let Operation::Machine(op, _) = self.func.inst(inst).operation() else {
+            return Reads::AtOnce;
+        };
+        match Machine::of(self.func.target).timing(op) {
+            Some(timing) if timing.reads_in_order => Reads::InOrder,
+            Some(timing) if timing.completion != Completion::Fixed => Reads::Late,
+            _ => Reads::AtOnce,
+        }
     }
 
     /// Results of `inst` that start from a value in a register, with that value.
