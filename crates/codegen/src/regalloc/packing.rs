@@ -98,56 +98,52 @@ impl Packing {
         }
     }
 
-    /// Gives every value of `func` registers. Parallel copies are left.
+    /// The function of `scans` with registers for every value. Parallel copies are left.
     ///
-    /// Products of warp groups lie where tools leave registers alone, unless all the registers there are leave too little room for that.
+    /// Products of warp groups lie where tools leave registers alone, unless all the registers there are leave too little room for that. Where general registers were
+    /// found `short` with products in such places, nobody looks again.
     pub(super) fn allocate(
         &self,
-        func: &mut Function,
-        facts: Facts<'_>,
+        scans: &Scans<'_>,
         loops: &LoopNest,
-    ) -> Result<(), Stop> {
-        *func = self.packed(func, facts, loops)?;
-        Ok(())
-    }
-
-    fn packed(
-        &self,
-        func: &Function,
-        facts: Facts<'_>,
-        loops: &LoopNest,
+        keeps_together: bool,
+        short: &mut Vec<Products>,
     ) -> Result<Function, Stop> {
-        let scans = Scans::new(func, facts)?;
         if scans.has_products() {
             for products in [Products::Above, Products::WidestAbove] {
-                match self.pack(func, facts, loops, &scans, products) {
-                    Err(Stop::Full(Class::R)) => {}
+                if short.contains(&products) {
+                    continue;
+                }
+                match self.pack(loops, scans, keeps_together, products) {
+                    Err(Stop::Full(Class::R)) => short.push(products),
                     // Where products lie makes no room in other files.
                     result => return result,
                 }
             }
         }
-        self.pack(func, facts, loops, &scans, Products::Anywhere)
+        self.pack(loops, scans, keeps_together, Products::Anywhere)
     }
 
     /// The function with registers, packed as tightly as pays.
     fn pack(
         &self,
-        func: &Function,
-        facts: Facts<'_>,
         loops: &LoopNest,
         scans: &Scans<'_>,
+        keeps_together: bool,
         products: Products,
     ) -> Result<Function, Stop> {
+        let (func, facts) = (scans.func, scans.facts);
         let usable = self.limits[Class::R as usize];
+        let assign =
+            |within, manner| scans.assign(self.up_to(within), manner, products, keeps_together);
         if !is_counted(func) {
-            let found = scans.assign(self.up_to(usable), Manner::AsMet, products)?;
+            let found = assign(usable, Manner::AsMet)?;
             let mut packed = func.clone();
             rewrite(&mut packed, facts, found)?;
             return Ok(packed);
         }
         let attempt = |within, manner| {
-            let found = scans.assign(self.up_to(within), manner, products)?;
+            let found = assign(within, manner)?;
             let named = found.0.named;
             let delays = self.delays(&found.0.delayed, loops);
             let mut packed = func.clone();

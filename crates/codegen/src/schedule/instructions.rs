@@ -54,11 +54,11 @@ const AS_IT_WAS: &str = "as it was";
 /// What reports call the order that ILP finds for warps that take turns.
 const SHARED: &str = "ILP, shared";
 
-/// What reports call DynBatch with heights that count units.
-const UNITS_BATCHED: &str = "units, DynBatch";
-
 /// What reports call ILP with heights that count units, if several warps take turns.
 const UNITS_SHARED: &str = "units, shared";
+
+/// The same, if what many wait for comes earlier.
+const SPREAD_SHARED: &str = "spread, shared";
 
 /// Windows that ILP is tried with where it does badly without one, widest first, and what reports call these orders.
 const WINDOWS: [(&str, usize); 3] = [
@@ -638,16 +638,19 @@ impl Scheduler<'_> {
             self.try_mode(candidates, Mode::DynBatch, budget);
         }
         if strategies::has_matrix(&candidates.graph) && self.options.counts_units() {
-            let one = Variant::plain(Strategy::Units.name());
-            let batched = Variant::plain(UNITS_BATCHED);
-            self.try_strategy(candidates, Strategy::Units, one, Mode::Ilp, budget);
-            self.try_strategy(candidates, Strategy::Units, batched, Mode::DynBatch, budget);
-            if self.sharing > 1 {
-                let shared = Variant {
-                    warps: self.sharing,
-                    ..Variant::plain(UNITS_SHARED)
-                };
-                self.try_strategy(candidates, Strategy::Units, shared, Mode::Ilp, budget);
+            for (strategy, shared) in [
+                (Strategy::Units, UNITS_SHARED),
+                (Strategy::Spread, SPREAD_SHARED),
+            ] {
+                let alone = Variant::plain(strategy.name());
+                self.try_strategy(candidates, strategy, alone, Mode::Ilp, budget);
+                if self.sharing > 1 {
+                    let shared = Variant {
+                        warps: self.sharing,
+                        ..Variant::plain(shared)
+                    };
+                    self.try_strategy(candidates, strategy, shared, Mode::Ilp, budget);
+                }
             }
         }
         if first

@@ -93,8 +93,6 @@ pub(super) struct Facts<'a> {
     pub(super) last_uses: &'a LastUses,
     pub(super) walk: &'a DepthFirst,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
-    /// Whether uniform values look first for registers that their kind was given before: there was no room for all without that.
-    pub(super) keeps_together: bool,
 }
 
 /// The tuples of general registers that matrix products of warp groups read and write, the widest first.
@@ -114,7 +112,7 @@ fn product_values(func: &Function) -> Vec<Value> {
 }
 
 /// The registers in which calls and returns look for values.
-fn wanted_places(func: &Function) -> Result<Vec<Option<u8>>, Stop> {
+fn wanted_places(func: &Function) -> Result<Vec<Option<u8>>, PhaseError> {
     let mut wanted = Vec::new();
     for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
         if !is_call(func, inst) {
@@ -122,7 +120,7 @@ fn wanted_places(func: &Function) -> Result<Vec<Option<u8>>, Stop> {
         }
         wanted.resize(func.value_count(), None);
         let results = func.result_count(inst);
-        for (index, place) in places(func, inst).map_err(Stop::Error)? {
+        for (index, place) in places(func, inst)? {
             let operand = func.operands(inst)[index];
             if index >= results
                 && let Some(value) = operand.reg().and_then(Reg::value)
@@ -211,6 +209,7 @@ struct Scan<'a> {
     crossing: &'a EntitySet<Value>,
     /// By class: the registers that such values were given, and those that others were given.
     given: [Given; 5],
+    /// Whether uniform values look first for registers that their kind was given before: there was no room for all without that.
     keeps_together: bool,
 }
 

@@ -13,6 +13,7 @@
 //! | `tensor` | `batch`, for blocks with matrix operations |
 //! | `prefetch` | `latency`, with loads from global memory first of all |
 //! | `units` | a mode of the engine, with heights that count units ([`units`]) |
+//! | `spread` | the same, and what many wait for comes earlier |
 //!
 //! [`select`] is ptxas's cascade of heuristics, by the size and the kind of a block. Its choice competes with what the three modes found:
 //! whoever's order is estimated cheapest wins, so a strategy that does not pay costs compile time and nothing else. Knob `SchedStrategy` names one to be used alone, or
@@ -90,6 +91,8 @@ pub enum Strategy {
     Prefetch,
     /// A mode, with what units take counted in heights.
     Units,
+    /// The same, and what many wait for earlier.
+    Spread,
 }
 
 /// An order that a strategy found.
@@ -110,7 +113,7 @@ impl Found {
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 11] = [
+    pub const ALL: [Strategy; 12] = [
         Strategy::Pressure,
         Strategy::Latency,
         Strategy::Batch,
@@ -122,6 +125,7 @@ impl Strategy {
         Strategy::Tensor,
         Strategy::Prefetch,
         Strategy::Units,
+        Strategy::Spread,
     ];
 
     /// What reports and the knob call it.
@@ -138,6 +142,7 @@ impl Strategy {
             Strategy::Tensor => "tensor",
             Strategy::Prefetch => "prefetch",
             Strategy::Units => "units",
+            Strategy::Spread => "spread",
         }
     }
 
@@ -172,8 +177,9 @@ impl Strategy {
                 has_matrix(task.graph).then(|| with_mode(task, Mode::DynBatch, task.timeline))
             }
             Strategy::Prefetch => prefetch(task),
-            Strategy::Units => {
-                let heights = units::heights(task.graph, task.timeline);
+            Strategy::Units | Strategy::Spread => {
+                let spread = self == Strategy::Spread;
+                let heights = units::heights(task.graph, task.timeline, spread);
                 let timeline = Timeline::with_heights(task.graph, &heights);
                 Some(with_mode(task, task.settings.mode, &timeline))
             }

@@ -6,8 +6,8 @@
 //!
 //! So the block is scheduled once backwards, cycle by cycle, with units and issue slots: of the instructions whose readers have been placed the one goes that is furthest from the start.
 //! That is its longest chain from there; or, if that takes longer, what its unit has still to do, from the first cycle in which the unit can have anything to do. So the
-//! busiest unit is never kept waiting, and the rest fills the slots between. A number that many wait for (the factor of all sums of a row) counts as nearer by a cycle for each: they fill slots
-//! once it is there. Between equals goes the one whose piece stands last, so that pieces follow each other instead of ending all at
+//! busiest unit is never kept waiting, and the rest fills the slots between. A number that many wait for (the factor of all sums of a row) may count as nearer by a cycle for each (*spread*): they fill slots
+//! once it is there. Neither is always better, so both are tried. Between equals goes the one whose piece stands last, so that pieces follow each other instead of ending all at
 //! once. A piece is a tree of dependences: each instruction hangs on the one that it gets its operands from last, and trees are walked in program order.
 //!
 //! Cost: O(n log n), n the nodes, and edges.
@@ -41,8 +41,8 @@ impl Work {
     }
 }
 
-/// By node: cycles from its issue to the end of the block.
-pub(super) fn heights(graph: &Graph, timeline: &Timeline) -> Vec<u32> {
+/// By node: cycles from its issue to the end of the block. With `spread`, what many wait for comes earlier.
+pub(super) fn heights(graph: &Graph, timeline: &Timeline, spread: bool) -> Vec<u32> {
     let count = graph.len();
     let trees = Trees::new(graph, timeline);
     let mut left: Vec<u32> = (0..count)
@@ -70,7 +70,7 @@ pub(super) fn heights(graph: &Graph, timeline: &Timeline) -> Vec<u32> {
         {
             pending.pop();
             let at = node as usize;
-            let many = Some(trees.children[at]).filter(|&children| children >= MANY);
+            let many = Some(trees.children[at]).filter(|&children| spread && children >= MANY);
             let far = timeline.earliest[at].saturating_sub(many.unwrap_or(0));
             let unit = graph.nodes[at].issue.unit;
             units[unit as usize].ready.push((far, trees.rank[at], node));
