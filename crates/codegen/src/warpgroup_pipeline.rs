@@ -20,8 +20,9 @@ use orias_ori::analysis::{DefUse, DepthFirst, Divergence, FlowGraph, LoopNest};
 use orias_ori::operation::AbstractOp;
 use orias_ori::{Block, Function, Inst, Operand, Value, ValueDef};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Which operand of a product a register belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -96,6 +97,7 @@ pub fn pipeline_remarks(func: &Function, is_defined: &dyn Fn(&str) -> bool) -> V
         arguments: arguments(func),
         is_defined,
         found: Vec::new(),
+        origins: RefCell::default(),
     };
     finder.find_waits(&graph, &walk);
     finder.find_fences(&graph, &walk);
@@ -144,7 +146,12 @@ struct Finder<'f> {
     arguments: FxHashMap<Value, Vec<Value>>,
     is_defined: &'f dyn Fn(&str) -> bool,
     found: Vec<Remark>,
+    /// By register: where it was made, once somebody asked.
+    origins: RefCell<FxHashMap<Unit, Origins>>,
 }
+
+/// The instructions that made a register, each with the register it defined.
+type Origins = Rc<[(Inst, Unit)]>;
 
 impl Finder<'_> {
     fn op(&self, inst: Inst) -> Option<AbstractOp> {
@@ -174,7 +181,22 @@ impl Finder<'_> {
     }
 
     /// Where a register was really made: registers that instructions define, seen through moves, tuples and block parameters.
-    fn origins(&self, unit: Unit) -> Vec<(Inst, Unit)> {
+    fn origins(&self, unit: Unit) -> Origins {
+        if let Some(known) = self.origins.borrow().get(&unit) {
+            return Rc::clone(known);
+        }
+        let found = self.find_origins(unit);
+        self.origins.borrow_mut().insert(unit, Rc::clone(&found));
+        found
+    }
+
+    fn find_origins(&self, unit: Unit) -> Origins {
+        // Nearly all registers are made by one instruction.
+        if let ValueDef::Inst(inst, index) = self.func.value_def(unit.0)
+            && self.renamed(inst, usize::from(index), unit.1).is_none()
+        {
+            return Rc::new([(inst, unit)]);
+        }
         let mut seen = FxHashSet::default();
         let mut open = vec![unit];
         let mut found = Vec::new();
@@ -197,7 +219,7 @@ impl Finder<'_> {
             }
         }
         found.sort_unstable();
-        found
+        found.into()
     }
 
     /// The register that result `index` of `inst` is another name of, at `place`.
@@ -399,7 +421,7 @@ impl Finder<'_> {
         if state.is_empty() {
             return;
         }
-        for (maker, (_, place)) in self.origins(unit) {
+        for &(maker, (_, place)) in self.origins(unit).iter() {
             let Some(&flight) = state.get(&maker) else {
                 continue;
             };
@@ -466,8 +488,8 @@ impl Finder<'_> {
                 let taken = self.taken(inst).into_iter();
                 let mut taken = taken.filter(|it| it.0 != Part::Sum || !only_writes);
                 let touched = taken.find_map(|(part, place, unit)| {
-                    let origins = self.origins(unit).into_iter();
-                    let mut makers = origins.map(|(maker, _)| maker);
+                    let origins = self.origins(unit);
+                    let mut makers = origins.iter().map(|&(maker, _)| maker);
                     let maker = makers.find(|&maker| !self.is_product(maker) && fresh(maker))?;
                     Some((part, place, maker))
                 });

@@ -185,6 +185,15 @@ pub static REGISTER_USAGE_LEVEL: Key<i64> = Key::<i64>::new(
     "how freely registers are traded for speed, 0 to 10: up to 3 fewer, from 6 on more",
 );
 
+/// For how long registers that an operation reads late are left alone.
+pub static LATE_READS: Key<i64> = Key::<i64>::new(
+    10107,
+    "AllocateRegistersLateReads",
+    14,
+    "AllocateRegisters",
+    "instructions for which registers that an operation reads late are not written, as long as others are free of cost",
+);
+
 /// What PostSchedule's score counts for a cycle of the longest chain of dependences that starts with an instruction.
 pub static POST_SCHEDULE_CHAIN: Key<f64> = Key::<f64>::new(
     10110,
@@ -714,6 +723,7 @@ pub static KNOBS: &[&Knob] = &[
     &FORWARD_LOADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
+    &LATE_READS.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,
     &POST_SCHEDULE_BANK.knob,

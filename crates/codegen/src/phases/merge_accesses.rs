@@ -2,8 +2,8 @@
 //!
 //! Loads of shared memory in one block, from one base at neighbouring offsets, become one load of 64 or 128 bits, or of a word where they are halves. The address
 //! must be a multiple of the width: by where the variable lies (`aligned` in the function's header) and by the [alignment](crate::alignment) of the base.
-//! All bytes of the wide load are bytes that some load reads, and nothing in between may write them. Loads far apart stay: the registers of a wide one are
-//! taken from the first to the last reader.
+//! All bytes of the wide load are bytes that some load reads, and nothing in between may write them. Words, doublewords and pairs of words are parts. The wide load stands right before
+//! the first reader of one, or where the last of them does, if that comes first. Loads that come long after that reader stay: the registers of a wide one are taken from the first to the last reader.
 //!
 //! Halves become parts of words, which only readers of halves take as they are; halves that anybody else reads are left alone.
 //!
@@ -18,9 +18,10 @@ use orias_ori::operation::{Order, Scalar, Space, Vector};
 use orias_ori::{
     AbstractOp, Address, Function, Guard, Inst, Opcode, Operand, Reg, Symbol, Type, Value,
 };
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// How many instructions lie between the first and the last load of a wide one at most.
+/// How many instructions lie between the first reader and the last load of a wide one at most.
 const MOST_BETWEEN: usize = 64;
 
 /// Widths of loads, in bytes, the widest first.
@@ -39,6 +40,9 @@ struct Load {
     offset: i64,
     bytes: i64,
     result: Value,
+    /// Where in the block somebody reads of it first, and who.
+    read: usize,
+    reader: Option<Inst>,
 }
 
 impl Load {
@@ -61,12 +65,24 @@ pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
     let chains = DefUse::new(func);
     let alignments = Alignments::new(func);
     let mut vectors: Vec<SmallVec<[Load; 8]>> = Vec::new();
+    let mut places: FxHashMap<Inst, usize> = FxHashMap::default();
     for block in func.blocks() {
         let mut found = Vec::new();
         let mut epoch = 0;
+        places.clear();
+        places.extend(func.block_insts(block).zip(0..));
         for (at, inst) in func.block_insts(block).enumerate() {
             match load(func, &chains, inst) {
-                Some(load) => found.push(Load { at, epoch, ..load }),
+                Some(load) => {
+                    let first = first_reader(func, &chains, &places, load.result);
+                    found.push(Load {
+                        at,
+                        epoch,
+                        read: first.map_or(usize::MAX, |(read, _)| read),
+                        reader: first.map(|(_, reader)| reader),
+                        ..load
+                    });
+                }
                 None => epoch += u32::from(may_write(func, inst)),
             }
         }
@@ -77,9 +93,30 @@ pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
         }
     }
     for vector in vectors {
-        merge(func, &vector)?;
+        merge(func, &chains, &vector)?;
     }
     Ok(())
+}
+
+/// Where in the block of `places` somebody reads `value` or a part of it first, and who.
+fn first_reader(
+    func: &Function,
+    chains: &DefUse,
+    places: &FxHashMap<Inst, usize>,
+    value: Value,
+) -> Option<(usize, Inst)> {
+    let place = |inst: Inst| places.get(&inst).map(|&at| (at, inst));
+    let readers = chains.uses(value).iter().map(|read| {
+        if func.opcode(read.inst) != Opcode::Abstract(AbstractOp::Split) {
+            return place(read.inst);
+        }
+        let parts = func.value_defs(read.inst);
+        let of_parts = parts.flat_map(|part| chains.uses(part));
+        of_parts
+            .filter_map(|read| place(read.inst))
+            .min_by_key(|&(at, _)| at)
+    });
+    readers.flatten().min_by_key(|&(at, _)| at)
 }
 
 /// What a load of shared memory reads, if it may become part of another.
@@ -88,14 +125,16 @@ fn load(func: &Function, chains: &DefUse, inst: Inst) -> Option<Load> {
         && func.inst(inst).guard().is_always()
         && func.modifier::<Space>(inst) == Some(Space::Shared)
         && func.modifier::<Order>(inst) == Some(Order::Weak)
-        && func.modifier::<Vector>(inst) == Some(Vector::V1);
+        && matches!(func.modifier::<Vector>(inst), Some(Vector::V1 | Vector::V2));
     let &[_, Operand::Address(address), ..] = func.operands(inst) else {
         return None;
     };
     let result = func.result(inst, 0).filter(|_| plain)?;
+    let single = func.modifier::<Vector>(inst) == Some(Vector::V1);
     let bytes = match func.modifier::<Scalar>(inst)?.bits() {
-        16 if is_read_as_half(func, chains, result) => 2,
-        bits @ (32 | 64) => i64::from(bits / 8),
+        16 if single && is_read_as_half(func, chains, result) => 2,
+        bits @ (32 | 64) if single => i64::from(bits / 8),
+        32 => 8,
         _ => return None,
     };
     let address = func.address(address);
@@ -112,6 +151,8 @@ fn load(func: &Function, chains: &DefUse, inst: Inst) -> Option<Load> {
         offset: i64::from(address.offset),
         bytes,
         result,
+        read: usize::MAX,
+        reader: None,
     })
 }
 
@@ -197,16 +238,47 @@ fn vector(loads: &[Load], width: i64) -> Option<usize> {
         end += load.bytes;
         count += 1;
     }
-    let places = || loads[..count].iter().map(|load| load.at);
-    let near = places().max()? - places().min()? <= MOST_BETWEEN;
+    let last = loads[..count].iter().map(|load| load.at).max()?;
+    let read = loads[..count].iter().map(|load| load.read).min()?;
+    let near = last.saturating_sub(read) <= MOST_BETWEEN;
     (end == start + width && count > 1 && near).then_some(count)
 }
 
-/// Makes the loads one, at the place of the first.
-fn merge(func: &mut Function, loads: &[Load]) -> Result<(), PhaseError> {
-    let Some(first) = loads.iter().min_by_key(|load| load.at) else {
+/// Whether nobody but `insts` reads `value`.
+fn are_all(insts: &[Inst], chains: &DefUse, value: Value) -> bool {
+    let mut uses = chains.uses(value).iter();
+    uses.all(|read| insts.contains(&read.inst))
+}
+
+/// Makes the loads one, right before the first reader of one, or at the place of the last.
+fn merge(func: &mut Function, chains: &DefUse, loads: &[Load]) -> Result<(), PhaseError> {
+    let (Some(first), Some(last)) = (
+        loads.iter().min_by_key(|load| load.read),
+        loads.iter().max_by_key(|load| load.at),
+    ) else {
         return Ok(());
     };
+    // A reader may be a load that is part of another by now.
+    let early = loads.iter().filter(|load| load.at < first.read);
+    let stays = |inst: &Inst| func.layout.inst_block(*inst).is_some();
+    let place = match (first.reader.filter(stays), early.max_by_key(|load| load.at)) {
+        (Some(reader), _) if first.read < last.at => reader,
+        (_, Some(load)) => load.inst,
+        (_, None) => return Ok(()),
+    };
+    // Parts are named anew, so that nobody reads them where they stood.
+    let mut parts: SmallVec<[(Value, i64); 8]> = SmallVec::new();
+    let mut splits: SmallVec<[Inst; 4]> = SmallVec::new();
+    for load in loads.iter().filter(|load| load.bytes == 8) {
+        for read in chains.uses(load.result) {
+            let is_split = func.opcode(read.inst) == Opcode::Abstract(AbstractOp::Split);
+            if is_split && !splits.contains(&read.inst) {
+                let at = load.offset - loads[0].offset;
+                parts.extend(func.value_defs(read.inst).zip([at, at + 4]));
+                splits.push(read.inst);
+            }
+        }
+    }
     let width: i64 = loads.iter().map(|load| load.bytes).sum();
     let (vector, ty) = match width {
         4 => (Vector::V1, Type::R),
@@ -220,7 +292,7 @@ fn merge(func: &mut Function, loads: &[Load]) -> Result<(), PhaseError> {
         ..Address::default()
     };
     let policy = func.operands(first.inst).get(2).copied();
-    let mut emit = Emit::before(func, first.inst);
+    let mut emit = Emit::before(func, place);
     let whole = emit.func().create_value(ty);
     let address = emit.func().create_address(address);
     let operands = [address, policy.unwrap_or(Operand::None)];
@@ -240,6 +312,7 @@ fn merge(func: &mut Function, loads: &[Load]) -> Result<(), PhaseError> {
         let word = words[(at / 4) as usize];
         let result = [Operand::from(load.result)];
         match (load.bytes, at % 4) {
+            (8, _) if are_all(&splits, chains, load.result) => {}
             (8, _) => {
                 let parts = [word.into(), words[(at / 4) as usize + 1].into()];
                 emit.put(AbstractOp::Collect, (), &result, &parts, always, &[]);
@@ -268,12 +341,23 @@ fn merge(func: &mut Function, loads: &[Load]) -> Result<(), PhaseError> {
             }
         }
     }
+    for (part, at) in parts {
+        let word = [words[(at / 4) as usize].into()];
+        emit.put(
+            AbstractOp::Mov,
+            (Scalar::B32,),
+            &[part.into()],
+            &word,
+            always,
+            &[],
+        );
+    }
     emit.finish().map_err(|error| PhaseError::Broken {
         at: first.inst.to_string(),
         what: error.to_string(),
     })?;
-    for load in loads {
-        func.remove_inst(load.inst);
+    for &inst in splits.iter().chain(loads.iter().map(|load| &load.inst)) {
+        func.remove_inst(inst);
     }
     Ok(())
 }

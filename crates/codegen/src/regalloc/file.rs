@@ -142,8 +142,10 @@ pub(super) struct File {
     barred: Units,
     /// Those, and registers that hold something.
     taken: Units,
-    /// When each register became free, by the scan's clock.
+    /// When each register became free, by the scan's clock. Those that operations read late are free later than that.
     freed: Vec<u32>,
+    /// The scan's clock.
+    pub(super) now: u32,
     /// How many registers have been used, from the first to the highest.
     pub(super) named: u8,
     /// How many registers may be used if need be.
@@ -152,6 +154,10 @@ pub(super) struct File {
     pub(super) enough: u8,
     /// How many registers cost nothing more, if that saves moves.
     pub(super) cheap: u8,
+    /// How many registers cost nothing at all, if that saves a wait.
+    pub(super) free: u8,
+    /// For so many instructions an operation that reads late is taken to read its registers.
+    late: u32,
     /// Whether the lowest of equally good registers is taken, instead of the one that has been free longest.
     lowest: bool,
 }
@@ -185,10 +191,13 @@ impl File {
             barred,
             taken: barred,
             freed: vec![0; count],
+            now: 0,
             named: 0,
             usable: budget.usable.min(class.count()),
             enough: budget.enough.min(budget.usable),
             cheap: budget.cheap.max(budget.enough).min(budget.usable),
+            free: budget.free.min(budget.usable),
+            late: budget.late,
             lowest,
         }
     }
@@ -228,6 +237,15 @@ impl File {
                 if !contains(&self.barred, unit) {
                     self.taken[usize::from(unit >> 6)] &= !(1 << (unit & 63));
                 }
+            }
+        }
+    }
+
+    /// Says that the registers are still being read for some time, if they are free.
+    pub(super) fn read_late(&mut self, at: u8, len: u8) {
+        for unit in at..at + len {
+            if self.owners[usize::from(unit)].is_empty() {
+                self.freed[usize::from(unit)] = self.now + self.late;
             }
         }
     }
@@ -273,7 +291,8 @@ impl File {
         let clear = windows(booked, len, |one, other| one | other).map(|word| !word);
         let best = both(&within, &clear);
         if !is_empty(&best) {
-            return self.choose(tight(best, len, soon), len);
+            let at = self.choose(tight(best, len, soon), len)?;
+            return Some(self.instead_of(at, len, &both(&places, &clear)));
         }
         // Beyond what should do, the lowest register is best. It costs less than to lie where somebody else is going to, as long as it costs no warps.
         let saving = both(&both(&places, &starts(self.cheap, len)), &clear);
@@ -297,7 +316,27 @@ impl File {
         if is_empty(&within) {
             return members(&both(places, &starts(self.cheap, span))).next();
         }
-        self.choose(tight(within, span, soon), span)
+        let at = self.choose(tight(within, span, soon), span)?;
+        Some(self.instead_of(at, span, places))
+    }
+
+    /// The place `at`, or, if somebody still reads a register there, one of `places` where nobody does, as far as registers cost nothing.
+    fn instead_of(&self, at: u8, len: u8, places: &Units) -> u8 {
+        if !self.is_read_late(at, len) {
+            return at;
+        }
+        let free = both(places, &starts(self.free, len));
+        let mut idle = Units::default();
+        for place in members(&free).filter(|&place| !self.is_read_late(place, len)) {
+            insert(&mut idle, place, 1);
+        }
+        members(&self.unbroken(idle, len)).next().unwrap_or(at)
+    }
+
+    /// Whether one of the registers, which are free, is still being read.
+    pub(super) fn is_read_late(&self, at: u8, len: u8) -> bool {
+        let units = usize::from(at)..usize::from(at) + usize::from(len);
+        self.freed[units].iter().any(|&freed| freed > self.now)
     }
 
     /// The lowest of `places` for the `span` registers of a class, whatever it costs.
@@ -305,8 +344,8 @@ impl File {
         members(&both(places, &starts(self.usable, span))).next()
     }
 
-    /// The best of `places`, of which there is one at least, for `len` registers.
-    fn choose(&self, places: Units, len: u8) -> Option<u8> {
+    /// Those of `places` for `len` registers that break up least.
+    fn unbroken(&self, places: Units, len: u8) -> Units {
         let mut best = places;
         let mut prefer = |wanted: Units| {
             let some = both(&best, &wanted);
@@ -331,6 +370,12 @@ impl File {
                 (pairs & LOW_PAIRS) << 2 | pairs >> 2 & LOW_PAIRS
             }));
         }
+        best
+    }
+
+    /// The best of `places`, of which there is one at least, for `len` registers.
+    fn choose(&self, places: Units, len: u8) -> Option<u8> {
+        let best = self.unbroken(places, len);
         if self.lowest {
             return members(&best).next();
         }
@@ -359,6 +404,8 @@ mod tests {
             usable: 40,
             enough: 4,
             cheap: 8,
+            free: 4,
+            late: 0,
         };
         let mut booked = Units::default();
         insert(&mut booked, 0, 4);

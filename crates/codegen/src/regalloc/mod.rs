@@ -38,11 +38,10 @@ mod tokens;
 
 pub use frame::expand_after_allocation;
 
-use crate::knobs::registry;
+use crate::knobs::{Knobs, registry};
 use crate::phases::{holds_warpgroup_operands, release_warpgroup_operands};
 use crate::pipeline::{Context, PhaseError};
-use crate::register_usage::RegisterUsage;
-use assign::{Facts, Stop};
+use assign::{Facts, Scans, Stop};
 use check::{check_allocation, counts_are_kept};
 use counts::{Changing, Goals, Room};
 use last_uses::LastUses;
@@ -57,17 +56,17 @@ use orias_ori::{
 use orias_sass::{Op, Target};
 use packing::Packing;
 use rustc_hash::FxHashMap;
-use spill::Fitting;
+use spill::{Fitting, Narrowed};
 
 /// How often the budget is lowered before the phase gives up.
 const ATTEMPTS: u8 = 12;
 
 /// What knobs ask of the phase.
 #[derive(Clone, Copy)]
-struct Aims {
+struct Aims<'a> {
     /// Whether allocations are proved.
     check: bool,
-    usage: RegisterUsage,
+    knobs: &'a Knobs,
 }
 
 /// Runs the phase.
@@ -86,7 +85,7 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
     let files = context.machine.registers;
     let aims = Aims {
         check: context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION),
-        usage: RegisterUsage::of(context.knobs),
+        knobs: context.knobs,
     };
     keep_stack_pointer(func);
     calls::enter(func);
@@ -115,17 +114,21 @@ const WORTH_HOLDING: f64 = 1.0 / 16.0;
 
 /// Gives every value a register. What products of warp groups read late ([`crate::phases::hold_warpgroup_operands`]) is not kept for them where that takes more accesses to spilled
 /// registers: ptxas waits there, too.
-fn attempt_held(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(), PhaseError> {
+fn attempt_held(
+    func: &mut Function,
+    files: &RegisterFiles,
+    aims: Aims<'_>,
+) -> Result<(), PhaseError> {
     if !holds_warpgroup_operands(func) {
-        return attempt(func, files, aims);
+        return attempt(func, files, aims, None).map(|_| ());
     }
     let mut free = func.clone();
     release_warpgroup_operands(&mut free);
     let given = local_accesses(func);
-    attempt(func, files, aims)?;
+    attempt(func, files, aims, None)?;
     if local_accesses(func) > given {
-        attempt(&mut free, files, aims)?;
-        if spill::accesses(&free) * (1.0 + WORTH_HOLDING) < spill::accesses(func) {
+        let worth = spill::accesses(func) / (1.0 + WORTH_HOLDING);
+        if attempt(&mut free, files, aims, Some(worth))? {
             *func = free;
         }
     }
@@ -146,61 +149,57 @@ fn finish(func: &mut Function) -> Result<(), PhaseError> {
     calls::expand(func)
 }
 
-/// Gives every value a register, with smaller budgets until it works.
-fn attempt(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(), PhaseError> {
+/// Gives every value a register, with smaller budgets until it works. With `worth`, only if accesses to spilled registers cost less than that in the end: says whether they do, and leaves
+/// the function in pieces if they do not.
+fn attempt(
+    func: &mut Function,
+    files: &RegisterFiles,
+    aims: Aims<'_>,
+    worth: Option<f64>,
+) -> Result<bool, PhaseError> {
     let before = aims.check.then(|| func.clone());
     let limits = Class::ALL.map(|class| limit(func, files, class));
-    let goal = |margin: [u8; 5], class: usize| limits[class].saturating_sub(margin[class]);
     let entry = starting_registers(func, func.target);
     let fixed = func.attributes.fixed.iter();
     let fixed = fixed.filter(|reg| reg.class() == Class::R).count() as u32;
+    let pays = |func: &Function| worth.is_none_or(|worth| spill::accesses(func) < worth);
     let mut unspilled: Option<Function> = None;
-    let mut margin = [0; 5];
-    let mut ready: Option<Ready> = None;
-    for _ in 0..ATTEMPTS {
-        let goals = Goals {
-            most: std::array::from_fn(|class| goal(margin, class)),
-            changing: entry.map(|entry| Changing {
-                entry,
-                withheld: files.reserved + fixed + u32::from(margin[Class::R as usize]),
-            }),
-        };
-        let tried = match ready.take() {
-            Some(ready) => Ok(ready),
-            None => Ready::new(func, limits, goals, &mut unspilled),
-        };
-        let tried = tried.and_then(|fitted| {
-            let placed = place(
-                func,
-                &fitted,
-                limits,
-                aims.usage,
-                margin,
-                unspilled.as_ref(),
-            );
-            ready = Some(fitted);
-            placed
+    let mut narrowed = None;
+    let mut margins = Margins {
+        limits,
+        withheld: [0; 5],
+        left: ATTEMPTS,
+    };
+    while margins.left > 0 {
+        let changing = entry.map(|entry| Changing {
+            entry,
+            withheld: files.reserved + fixed + u32::from(margins.withheld[Class::R as usize]),
         });
-        match tried {
-            Ok(()) => {
+        let goals = Goals {
+            most: std::array::from_fn(|class| margins.goal(class)),
+            changing,
+        };
+        let ready = Ready::new(func, limits, goals, &mut unspilled, &mut narrowed);
+        // Registers add moves to what is spilled, and nothing goes.
+        if ready.is_ok() && !pays(func) {
+            return Ok(false);
+        }
+        let placed = match ready {
+            Ok(ready) => place(func, &ready, aims.knobs, unspilled.as_ref(), &mut margins),
+            Err(stop) => margins.widen(stop).and_then(|class| Err(Stop::Full(class))),
+        };
+        match placed {
+            Ok(placed) => {
+                *func = placed;
                 if let Some(before) = before {
                     check_allocation(&before, func)?;
                 }
-                return Ok(());
+                return Ok(pays(func));
             }
-            Err(Stop::Full(class)) => {
-                let class = class as usize;
-                margin[class] = margin[class].saturating_add(2 + margin[class] / 2);
-                // Where the smaller budget is no less than what was ever needed of the class, what was spilled for the larger one serves. (How many general registers
-                // survive a call depends on how many there are.)
-                let enough = u32::from(goal(margin, class));
-                let serves = |it: &Ready| class != Class::R as usize && it.most[class] <= enough;
-                if !ready.as_ref().is_some_and(serves) {
-                    ready = None;
-                    // What is spilled for the smaller budget may be something else.
-                    if let Some(unspilled) = unspilled.take() {
-                        *func = unspilled;
-                    }
+            Err(Stop::Full(_)) => {
+                // What is spilled for the smaller budget may be something else.
+                if let Some(unspilled) = unspilled.take() {
+                    *func = unspilled;
                 }
             }
             Err(Stop::Error(error)) => return Err(error),
@@ -210,6 +209,32 @@ fn attempt(func: &mut Function, files: &RegisterFiles, aims: Aims) -> Result<(),
         "a function whose register tuples do not fit into {} registers",
         limit(func, files, Class::R)
     )))
+}
+
+/// How many registers of each class are left unused by what is spilled.
+struct Margins {
+    limits: [u8; 5],
+    withheld: [u8; 5],
+    /// How many attempts are left.
+    left: u8,
+}
+
+impl Margins {
+    /// How many registers of a class may be in use.
+    fn goal(&self, class: usize) -> u8 {
+        self.limits[class].saturating_sub(self.withheld[class])
+    }
+
+    /// Takes note of an attempt that did not find enough registers of a class, and says of which.
+    fn widen(&mut self, stop: Stop) -> Result<Class, Stop> {
+        let Stop::Full(class) = stop else {
+            return Err(stop);
+        };
+        let withheld = &mut self.withheld[class as usize];
+        *withheld = withheld.saturating_add(2 + *withheld / 2);
+        self.left -= 1;
+        Ok(class)
+    }
 }
 
 /// The stack pointer is nobody else's.
@@ -260,13 +285,14 @@ impl Ready {
         limits: [u8; 5],
         goals: Goals,
         unspilled: &mut Option<Function>,
+        narrowed: &mut Option<Narrowed>,
     ) -> Result<Ready, Stop> {
         let Fitting {
             graph,
             live,
             last_uses,
             most,
-        } = spill::fit(func, goals, unspilled)?;
+        } = spill::fit(func, goals, unspilled, narrowed)?;
         let walk = DepthFirst::new(&graph);
         let loops = LoopNest::new(&graph, &walk);
         let frequencies = Frequencies::new(func, &graph, &walk, &loops);
@@ -285,22 +311,24 @@ impl Ready {
     }
 }
 
-/// Gives every value a register, where those of `margin` were left unused by what was not spilled. Parallel copies are left. When there is no room, nothing has changed.
+/// The function with a register for every value, of which those of `margins` were left unused by what was not spilled. Parallel copies are left.
+///
+/// Where a smaller budget is no less than what was ever needed of the class, what was spilled for the larger one serves. (How many general registers survive a call depends on how many there
+/// are.)
 fn place(
-    func: &mut Function,
+    func: &Function,
     ready: &Ready,
-    limits: [u8; 5],
-    usage: RegisterUsage,
-    margin: [u8; 5],
+    knobs: &Knobs,
     unspilled: Option<&Function>,
-) -> Result<(), Stop> {
+    margins: &mut Margins,
+) -> Result<Function, Stop> {
     // Where something went to memory, nothing is gained by leaving registers over.
     let stored = unspilled.is_some_and(|before| before.attributes.local < func.attributes.local);
     let pressure = match stored {
         false => ready.last_uses.pressure[Class::R as usize],
-        true => u32::from(limits[Class::R as usize]),
+        true => u32::from(margins.limits[Class::R as usize]),
     };
-    let packing = Packing::new(func, pressure, limits, usage);
+    let packing = Packing::new(func, pressure, margins.limits, knobs);
     let facts = Facts {
         graph: &ready.graph,
         frequencies: &ready.frequencies,
@@ -308,11 +336,25 @@ fn place(
         last_uses: &ready.last_uses,
         walk: &ready.walk,
         tokens: &ready.tokens,
-        keeps_together: margin[Class::UR as usize] > 0 || margin[Class::UP as usize] > 0,
     };
-    packing.allocate(func, facts, &ready.loops)?;
-    func.level = Level::Physical;
-    Ok(())
+    let scans = Scans::new(func, facts)?;
+    let mut short = Vec::new();
+    loop {
+        let withheld = |class: Class| margins.withheld[class as usize] > 0;
+        let keeps_together = withheld(Class::UR) || withheld(Class::UP);
+        let class = match packing.allocate(&scans, &ready.loops, keeps_together, &mut short) {
+            Ok(mut placed) => {
+                placed.level = Level::Physical;
+                return Ok(placed);
+            }
+            Err(stop) => margins.widen(stop)?,
+        };
+        let enough = u32::from(margins.goal(class as usize));
+        let serves = class != Class::R && ready.most[class as usize] <= enough;
+        if !serves || margins.left == 0 {
+            return Err(Stop::Full(class));
+        }
+    }
 }
 
 /// The first registers, as many as `inst` changes if that is a call of a slow path.

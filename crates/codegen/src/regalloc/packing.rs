@@ -10,6 +10,7 @@
 
 use super::assign::{BlockBoundaries, Budget, Edits, Facts, Manner, Products, Scans, Stop};
 use super::{calls, counts, edges};
+use crate::knobs::{Knobs, registry};
 use crate::phases::{is_product, product_registers};
 use crate::register_usage::RegisterUsage;
 use crate::schedule::budget::Occupancy;
@@ -24,6 +25,9 @@ const WARPS_HIDE: f64 = 0.125;
 
 /// How much more may be issued so that fewer registers are used, as a share of how many fewer, where as many blocks fit.
 const REGISTERS_SPARE: f64 = 0.125;
+
+/// What an instruction costs that has to wait until an operation has read the register that it writes, in instructions.
+const DELAY: f64 = 4.0;
 
 /// How often fewer registers are asked for.
 const ROUNDS: usize = 3;
@@ -41,8 +45,16 @@ struct Allocated {
     named: u8,
     /// How many instructions and moves are issued, by how often they run.
     issued: f64,
+    /// What instructions cost that wait until somebody has read the registers that they write.
+    delays: f64,
     /// Whether values are moved at all.
     moves: bool,
+}
+
+impl Allocated {
+    fn cost(&self) -> f64 {
+        self.issued + self.delays
+    }
 }
 
 /// The registers of a function.
@@ -53,21 +65,21 @@ pub(super) struct Packing {
     enough: u8,
     /// How many leave room for as many blocks.
     edge: u8,
+    /// How many a thread is given in any case, or as many as leave room for all warps.
+    free: u8,
     /// How many blocks the function had when it came.
     blocks: usize,
     threads_are_known: bool,
     /// What a register is worth, times what it is as a rule.
     price: f64,
+    /// For so many instructions operations that read late are taken to read their registers.
+    late: u32,
 }
 
 impl Packing {
     /// For a function that needs `pressure` general registers and may use as many as `limits` say.
-    pub(super) fn new(
-        func: &Function,
-        pressure: u32,
-        limits: [u8; 5],
-        usage: RegisterUsage,
-    ) -> Packing {
+    pub(super) fn new(func: &Function, pressure: u32, limits: [u8; 5], knobs: &Knobs) -> Packing {
+        let usage = RegisterUsage::of(knobs);
         let occupancy = Occupancy::new(func, Machine::of(func.target).registers);
         let most = u32::from(limits[Class::R as usize]);
         Packing {
@@ -75,63 +87,65 @@ impl Packing {
             limits,
             enough: (pressure + 1).min(most) as u8,
             edge: occupancy.edge(pressure).min(most) as u8,
+            free: occupancy.costless(pressure).min(most) as u8,
             blocks: func.block_count(),
             threads_are_known: func.attributes.max_threads != [0; 3],
             price: usage.price(),
+            late: match usage {
+                RegisterUsage::Few => 0,
+                _ => knobs.int(&registry::LATE_READS).clamp(0, 1 << 10) as u32,
+            },
         }
     }
 
-    /// Gives every value of `func` registers. Parallel copies are left.
+    /// The function of `scans` with registers for every value. Parallel copies are left.
     ///
-    /// Products of warp groups lie where tools leave registers alone, unless all the registers there are leave too little room for that.
+    /// Products of warp groups lie where tools leave registers alone, unless all the registers there are leave too little room for that. Where general registers were
+    /// found `short` with products in such places, nobody looks again.
     pub(super) fn allocate(
         &self,
-        func: &mut Function,
-        facts: Facts<'_>,
+        scans: &Scans<'_>,
         loops: &LoopNest,
-    ) -> Result<(), Stop> {
-        *func = self.packed(func, facts, loops)?;
-        Ok(())
-    }
-
-    fn packed(
-        &self,
-        func: &Function,
-        facts: Facts<'_>,
-        loops: &LoopNest,
+        keeps_together: bool,
+        short: &mut Vec<Products>,
     ) -> Result<Function, Stop> {
-        let scans = Scans::new(func, facts)?;
         if scans.has_products() {
             for products in [Products::Above, Products::WidestAbove] {
-                match self.pack(func, facts, loops, &scans, products) {
-                    Err(Stop::Full(Class::R)) => {}
+                if short.contains(&products) {
+                    continue;
+                }
+                match self.pack(loops, scans, keeps_together, products) {
+                    Err(Stop::Full(Class::R)) => short.push(products),
                     // Where products lie makes no room in other files.
                     result => return result,
                 }
             }
         }
-        self.pack(func, facts, loops, &scans, Products::Anywhere)
+        self.pack(loops, scans, keeps_together, Products::Anywhere)
     }
 
     /// The function with registers, packed as tightly as pays.
     fn pack(
         &self,
-        func: &Function,
-        facts: Facts<'_>,
         loops: &LoopNest,
         scans: &Scans<'_>,
+        keeps_together: bool,
         products: Products,
     ) -> Result<Function, Stop> {
+        let (func, facts) = (scans.func, scans.facts);
         let usable = self.limits[Class::R as usize];
+        let assign =
+            |within, manner| scans.assign(self.up_to(within), manner, products, keeps_together);
         if !is_counted(func) {
-            let found = scans.assign(self.up_to(usable), Manner::AsMet, products)?;
+            let found = assign(usable, Manner::AsMet)?;
             let mut packed = func.clone();
             rewrite(&mut packed, facts, found)?;
             return Ok(packed);
         }
         let attempt = |within, manner| {
-            let found = scans.assign(self.up_to(within), manner, products)?;
+            let found = assign(within, manner)?;
             let named = found.0.named;
+            let delays = self.delays(&found.0.delayed, loops);
             let mut packed = func.clone();
             rewrite(&mut packed, facts, found)?;
             let (issued, moves) = self.issued(&packed, loops);
@@ -139,13 +153,14 @@ impl Packing {
                 func: packed,
                 named,
                 issued,
+                delays,
                 moves,
             })
         };
         let mut best = match attempt(usable, Manner::WidestFirst) {
             Ok(first) if !first.moves => first,
             Ok(first) => match attempt(usable, Manner::AsMet) {
-                Ok(second) if second.issued < first.issued => second,
+                Ok(second) if second.cost() < first.cost() => second,
                 Ok(_) | Err(Stop::Full(_)) => first,
                 Err(error) => return Err(error),
             },
@@ -181,11 +196,15 @@ impl Packing {
             usable: limit,
             enough: limit,
             cheap: limit,
+            free: limit,
+            late: 0,
         });
         budgets[Class::R as usize] = Budget {
             usable,
             enough: self.enough,
             cheap: self.edge.max(self.enough),
+            free: self.free.max(self.enough),
+            late: self.late,
         };
         budgets
     }
@@ -199,7 +218,20 @@ impl Packing {
             false => 0.0,
         };
         let worth = (more * WARPS_HIDE).max(spared * REGISTERS_SPARE * self.price);
-        packed.named < best.named && packed.issued <= best.issued * (1.0 + worth)
+        // Where more blocks fit, others run while one waits.
+        let dearer = match more > 0.0 {
+            true => packed.issued / best.issued,
+            false => packed.cost() / best.cost(),
+        };
+        packed.named < best.named && dearer <= 1.0 + worth
+    }
+
+    /// What instructions cost that wait until somebody has read the registers that they write, in instructions, by how often they run.
+    fn delays(&self, delayed: &[(Block, u32)], loops: &LoopNest) -> f64 {
+        let cost = |&(block, count): &(Block, u32)| {
+            f64::from(count) * ITERATIONS.powi(loops.block_depth(block).min(6) as i32)
+        };
+        DELAY * delayed.iter().map(cost).sum::<f64>()
     }
 
     /// How many instructions and moves are issued, by how often they run, and whether there are moves.

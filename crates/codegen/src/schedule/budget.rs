@@ -100,6 +100,12 @@ impl Occupancy {
         most
     }
 
+    /// The most registers that code can name as cheaply as if `live` were live, however large thread blocks are: those of the portions that it is given, or
+    /// those that leave room for as many warps as there can be.
+    pub fn costless(&self, live: u32) -> u32 {
+        (self.portion(live) + KEPT).max(self.files.free())
+    }
+
     /// The most live registers that leave more warps than `live` does, if any do.
     pub fn below(&self, live: u32) -> Option<u32> {
         let warps = self.warps(live);

@@ -78,6 +78,7 @@ impl Scheduler<'_> {
                 && self.options.asked == Asked::Cascade;
             if crowded && self.options.runs(Mode::ReduceReg, candidates.graph.block) {
                 self.try_mode(candidates, Mode::ReduceReg, budget::tightened(now));
+                self.try_bottom_up(candidates, now);
                 self.try_depth_first(candidates, now);
             }
             if now <= only_reduce {
@@ -163,10 +164,31 @@ impl Scheduler<'_> {
         let leanest = leanest(&candidates.small, &candidates.choices);
         let least = candidates.choices[leanest].registers();
         if least > below as i32 && least <= (below + below / NEAR) as i32 {
-            let strategy = Strategy::DepthFirst;
-            let variant = Variant::plain(strategy.name());
-            self.try_strategy(candidates, strategy, variant, Mode::ReduceReg, below as i32);
+            self.try_lean(candidates, below as i32, Strategy::DepthFirst);
         }
+    }
+
+    /// Adds the order that is found from the end if it lets more warps run than those that are known.
+    fn try_bottom_up(&self, candidates: &mut Candidates, now: i32) {
+        let known = leanest(&candidates.small, &candidates.choices);
+        let least = candidates.choices[known].registers();
+        let count = candidates.choices.len();
+        self.try_lean(candidates, now, Strategy::BottomUp);
+        let warps = |registers: i32| self.occupancy.warps(registers.max(0) as u32);
+        let hard = self.hard_in(candidates.graph.block);
+        let is_better = |choice: &Choice| {
+            let registers = choice.registers();
+            warps(registers) > warps(least) || (least > hard && registers < least)
+        };
+        if !candidates.choices[count..].iter().all(is_better) {
+            candidates.choices.truncate(count);
+        }
+    }
+
+    /// Adds an order that is found for the sake of few registers alone.
+    fn try_lean(&self, candidates: &mut Candidates, budget: i32, strategy: Strategy) {
+        let variant = Variant::plain(strategy.name());
+        self.try_strategy(candidates, strategy, variant, Mode::ReduceReg, budget);
     }
 
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.

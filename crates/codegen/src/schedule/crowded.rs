@@ -37,6 +37,16 @@ impl Alternative {
     };
 }
 
+/// What is tried on the allocator.
+enum Candidate<'a> {
+    /// The function as it is.
+    Plain,
+    /// What it was before anything moved.
+    Given(Function),
+    /// The function with other orders of some blocks.
+    Ordered(&'a [(Block, Vec<Inst>)]),
+}
+
 /// Gives `func` the cheapest of these orders, or the one that it has, or, where that is known, what it was before anything moved (`given`).
 pub(super) fn settle(
     func: &mut Function,
@@ -45,20 +55,35 @@ pub(super) fn settle(
     context: &Context<'_>,
 ) {
     let before = alternatives.first().map_or(0.0, |first| first.before);
-    let mut candidates = vec![(func.clone(), before)];
+    let plain = func.clone();
     // What has not moved so far need not be tried twice.
     let given = given.filter(|given| !has_same_layout(given, func));
-    candidates.extend(given.map(|given| (given, before)));
-    for alternative in alternatives {
-        let mut ordered = func.clone();
-        for (block, order) in &alternative.orders {
-            relink(&mut ordered, *block, order);
-        }
-        candidates.push((ordered, alternative.cycles));
-    }
+    let given = given.map(|given| (Candidate::Given(given), before));
+    let ordered = alternatives
+        .iter()
+        .map(|it| (Candidate::Ordered(&it.orders), it.cycles));
+    let candidates = [(Candidate::Plain, before)]
+        .into_iter()
+        .chain(given)
+        .chain(ordered);
     let mut best: Option<(f64, f64)> = None;
     let mut kept = None;
     for (candidate, cycles) in candidates {
+        // Nothing is spilled in the best one, which costs less than this one whatever the allocator makes of it.
+        if best.is_some_and(|(known, fewest)| fewest == 0.0 && cycles >= known) {
+            continue;
+        }
+        let candidate = match candidate {
+            Candidate::Plain => plain.clone(),
+            Candidate::Given(given) => given,
+            Candidate::Ordered(orders) => {
+                let mut ordered = plain.clone();
+                for (block, order) in orders {
+                    relink(&mut ordered, *block, order);
+                }
+                ordered
+            }
+        };
         let Some((spilled, allocated)) = weighted_spills(&candidate, context) else {
             continue;
         };

@@ -346,14 +346,10 @@ impl Scheduler<'_> {
             if full && self.options.runs(Mode::ReduceReg, block) {
                 self.try_mode(&mut candidates, Mode::ReduceReg, budget::tightened(had));
                 // What is live now is no guide where all that could start needs the same; results right before their readers are.
-                let strategy = Strategy::DepthFirst;
-                self.try_strategy(
-                    &mut candidates,
-                    strategy,
-                    Variant::plain(strategy.name()),
-                    Mode::Ilp,
-                    had,
-                );
+                for strategy in [Strategy::DepthFirst, Strategy::BottomUp] {
+                    let variant = Variant::plain(strategy.name());
+                    self.try_strategy(&mut candidates, strategy, variant, Mode::Ilp, had);
+                }
             }
             let least = leanest(&candidates.small, &candidates.choices);
             let least = candidates.choices[least].registers().max(self.hard);

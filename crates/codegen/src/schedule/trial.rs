@@ -84,11 +84,15 @@ pub(super) fn weighted_spills(func: &Function, context: &Context<'_>) -> Option<
     let mut allocated = func.clone();
     regalloc::allocate_registers(&mut allocated, context).ok()?;
     let weighted = |func: &Function| {
+        let bytes = func.blocks().map(|it| (it, block_bytes(func, it)));
+        let accessed: Vec<(Block, u32)> = bytes.filter(|&(_, bytes)| bytes > 0).collect();
+        if accessed.is_empty() {
+            return 0.0;
+        }
         let frequencies = Frequencies::of(func);
-        let bytes = |block| f64::from(block_bytes(func, block));
-        let blocks = func.blocks();
-        blocks
-            .map(|it| bytes(it) * frequencies.times(it))
+        let accessed = accessed.into_iter();
+        accessed
+            .map(|(block, bytes)| f64::from(bytes) * frequencies.times(block))
             .sum::<f64>()
     };
     Some((weighted(&allocated) - weighted(func), allocated))

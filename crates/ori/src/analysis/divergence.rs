@@ -371,7 +371,7 @@ impl<'a> Finder<'a> {
                 return false;
             }
             matches!(op, Some(AbstractOp::Call | AbstractOp::Nanosleep))
-                || sees_other_threads(function, inst) && in_loop()
+                || in_loop() && sees_other_threads(function, inst)
         };
         let causes = PartialWarpCauses {
             at_start: &|_| false,

@@ -212,9 +212,11 @@ fn walk(
         each(inst, needs, arrival);
         let gathers = match needs {
             LaneNeeds::Nothing => {
-                let meets = func.opcode(inst).as_abstract() == Some(AbstractOp::RegionMeet)
-                    && func.value_uses(inst).any(|token| opened.contains(token));
-                arrival.in_parts |= meets || (causes.behind)(inst);
+                let meets = || {
+                    func.opcode(inst).as_abstract() == Some(AbstractOp::RegionMeet)
+                        && func.value_uses(inst).any(|token| opened.contains(token))
+                };
+                arrival.in_parts = arrival.in_parts || meets() || (causes.behind)(inst);
                 false
             }
             // The selector may yet find that the mask names all.

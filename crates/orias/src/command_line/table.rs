@@ -139,7 +139,7 @@ pub const OPTIONS: &[OptionRow] = &[
         Effective, set_function_registers,
         "Most registers a device function may use."),
     row("device-stack-protector", "device-stack-protector", Truth, "<true|false>",
-        NoEffect("ptxas 13.0 puts a canary into none of the functions tried for sm_90, and no function is at risk by a rule of Orias's own"), nothing,
+        NoEffect("there are no canaries; ptxas 13.0 puts one above the arrays of functions, not of kernels, that lie in objects or are for debuggers"), nothing,
         "Put canaries on the stack of functions at risk."),
     row("disable-optimizer-constants", "disable-optimizer-consts", Nothing, "",
         NoEffect("Orias makes no constant bank of its own"), nothing,

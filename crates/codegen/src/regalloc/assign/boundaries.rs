@@ -19,6 +19,8 @@ pub(in super::super) struct BlockBoundaries {
     pub(in super::super) follows: Vec<PackedOption<Block>>,
     /// How many general registers are used, from the first to the highest.
     pub(in super::super) named: u8,
+    /// How many values of a block get registers that an operation still reads.
+    pub(in super::super) delayed: Vec<(Block, u32)>,
 }
 
 /// A list of places for each block.

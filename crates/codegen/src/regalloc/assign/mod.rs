@@ -39,10 +39,11 @@ pub(super) use boundaries::BlockBoundaries;
 use cranelift_entity::{EntityRef, EntitySet};
 pub(super) use edits::Edits;
 use orias_machine::Machine;
+use orias_machine::timing::Completion;
 use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness};
 use orias_ori::{
-    AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, PhysReg, Reg, Type,
-    Value, print_inst,
+    AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, Operation, PhysReg,
+    Reg, Type, Value, print_inst,
 };
 use reservations::Reservations;
 use rustc_hash::FxHashMap;
@@ -77,6 +78,10 @@ pub(super) struct Budget {
     pub(super) enough: u8,
     /// How many leave as many warps.
     pub(super) cheap: u8,
+    /// How many cost nothing at all.
+    pub(super) free: u8,
+    /// For so many instructions operations that read late are taken to read.
+    pub(super) late: u32,
 }
 
 /// What a function is known by, once it fits.
@@ -88,8 +93,6 @@ pub(super) struct Facts<'a> {
     pub(super) last_uses: &'a LastUses,
     pub(super) walk: &'a DepthFirst,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
-    /// Whether uniform values look first for registers that their kind was given before: there was no room for all without that.
-    pub(super) keeps_together: bool,
 }
 
 /// The tuples of general registers that matrix products of warp groups read and write, the widest first.
@@ -109,7 +112,7 @@ fn product_values(func: &Function) -> Vec<Value> {
 }
 
 /// The registers in which calls and returns look for values.
-fn wanted_places(func: &Function) -> Result<Vec<Option<u8>>, Stop> {
+fn wanted_places(func: &Function) -> Result<Vec<Option<u8>>, PhaseError> {
     let mut wanted = Vec::new();
     for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
         if !is_call(func, inst) {
@@ -117,7 +120,7 @@ fn wanted_places(func: &Function) -> Result<Vec<Option<u8>>, Stop> {
         }
         wanted.resize(func.value_count(), None);
         let results = func.result_count(inst);
-        for (index, place) in places(func, inst).map_err(Stop::Error)? {
+        for (index, place) in places(func, inst)? {
             let operand = func.operands(inst)[index];
             if index >= results
                 && let Some(value) = operand.reg().and_then(Reg::value)
@@ -147,6 +150,17 @@ struct Move {
     from: u8,
     to: u8,
     ty: Type,
+}
+
+/// When an operation reads its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    /// When it issues.
+    AtOnce,
+    /// Some time after that, but before what comes behind it in the same queue writes.
+    InOrder,
+    /// Some time after that.
+    Late,
 }
 
 /// What happens at one instruction.
@@ -187,12 +201,15 @@ struct Scan<'a> {
     /// The register of each value; none for values whose contents do not matter.
     home: Vec<Option<u8>>,
     clock: u32,
+    /// The block that is being scanned.
+    block: Block,
     visited: Vec<bool>,
     borders: BlockBoundaries,
     /// Values of uniform classes that live across blocks.
     crossing: &'a EntitySet<Value>,
     /// By class: the registers that such values were given, and those that others were given.
     given: [Given; 5],
+    /// Whether uniform values look first for registers that their kind was given before: there was no room for all without that.
     keeps_together: bool,
 }
 
@@ -226,6 +243,7 @@ impl<'a> Scan<'a> {
         self.files[Class::R as usize].usable = self.room.at_start(block) as u8;
         self.enter(block)?;
         self.visited[block.index()] = true;
+        self.block = block;
         let mut insts = std::mem::take(&mut self.insts);
         insts.clear();
         insts.extend(self.func.block_insts(block));
@@ -368,6 +386,12 @@ impl<'a> Scan<'a> {
 
     fn take(&mut self, value: Value, at: u8) {
         let ty = self.ty(value);
+        if ty.class() == Class::R && self.files[Class::R as usize].is_read_late(at, ty.len()) {
+            match self.borders.delayed.last_mut() {
+                Some((block, count)) if *block == self.block => *count += 1,
+                _ => self.borders.delayed.push((self.block, 1)),
+            }
+        }
         self.home[value.index()] = Some(at);
         self.file(ty.class()).occupy(value, at, ty.len());
         if ty.class().is_uniform() {
@@ -443,6 +467,11 @@ impl<'a> Scan<'a> {
 
     fn machine(&mut self, inst: Inst, ending: Kills<'a>, now: u32) -> Result<(), Stop> {
         let mut turn = self.turn(ending.read);
+        let reads = self.reads(inst);
+        self.files[Class::R as usize].now = match reads {
+            Reads::AtOnce | Reads::Late => now,
+            Reads::InOrder => u32::MAX,
+        };
         if let Some((_, behind)) = self.room.changed_by(inst) {
             self.files[Class::R as usize].usable = behind as u8;
             self.keep_within(&mut turn)?;
@@ -501,7 +530,30 @@ impl<'a> Scan<'a> {
         self.edits.rename(self.func, inst, &self.home);
         self.insert_moves(inst, &turn);
         self.release_all(ending.unread, now);
+        let file = &mut self.files[Class::R as usize];
+        file.now = now;
+        if reads != Reads::AtOnce {
+            for &value in ending.read {
+                if self.types[value.index()].class() == Class::R
+                    && let Some(at) = self.home[value.index()]
+                {
+                    file.read_late(at, self.types[value.index()].len());
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// When `inst` reads its registers.
+    fn reads(&self, inst: Inst) -> Reads {
+        let Operation::Machine(op, _) = self.func.inst(inst).operation() else {
+            return Reads::AtOnce;
+        };
+        match Machine::of(self.func.target).timing(op) {
+            Some(timing) if timing.reads_in_order => Reads::InOrder,
+            Some(timing) if timing.completion != Completion::Fixed => Reads::Late,
+            _ => Reads::AtOnce,
+        }
     }
 
     /// Results of `inst` that start from a value in a register, with that value.

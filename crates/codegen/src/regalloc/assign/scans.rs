@@ -12,6 +12,7 @@ use super::{
     BlockBoundaries, Budget, Edits, Facts, Given, NOWHERE, Scan, Stop, crossing_values,
     product_values, wanted_places,
 };
+use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, EntitySet};
 use orias_machine::Machine;
@@ -42,8 +43,8 @@ pub(in super::super) enum Products {
 
 /// All scans of a function: what they have in common is found once.
 pub(in super::super) struct Scans<'a> {
-    func: &'a Function,
-    facts: Facts<'a>,
+    pub(in super::super) func: &'a Function,
+    pub(in super::super) facts: Facts<'a>,
     order: Vec<Block>,
     ranges: Ranges,
     classes: Classes,
@@ -53,7 +54,10 @@ pub(in super::super) struct Scans<'a> {
 }
 
 impl<'a> Scans<'a> {
-    pub(in super::super) fn new(func: &'a Function, facts: Facts<'a>) -> Result<Scans<'a>, Stop> {
+    pub(in super::super) fn new(
+        func: &'a Function,
+        facts: Facts<'a>,
+    ) -> Result<Scans<'a>, PhaseError> {
         let walk = facts.walk;
         let unreachable = func.blocks().filter(|&block| !walk.is_reachable(block));
         let order: Vec<Block> = walk.reverse_postorder().chain(unreachable).collect();
@@ -79,12 +83,14 @@ impl<'a> Scans<'a> {
         !self.products.is_empty()
     }
 
-    /// Finds registers for all values. Edges still carry arguments when the changes are made.
+    /// Finds registers for all values. Edges still carry arguments when the changes are made. With `keeps_together` uniform values look first for registers that
+    /// their kind was given before.
     pub(in super::super) fn assign(
         &self,
         budgets: [Budget; 5],
         manner: Manner,
         products: Products,
+        keeps_together: bool,
     ) -> Result<(BlockBoundaries, Edits), Stop> {
         let func = self.func;
         let Facts {
@@ -94,7 +100,6 @@ impl<'a> Scans<'a> {
             live,
             last_uses,
             tokens,
-            keeps_together,
         } = self.facts;
         let fixed = &func.attributes.fixed;
         let files = Class::ALL.map(|class| {
@@ -144,7 +149,9 @@ impl<'a> Scans<'a> {
                 args: Lists::new(graph.block_count()),
                 follows: vec![PackedOption::default(); graph.block_count()],
                 named: 0,
+                delayed: Vec::new(),
             },
+            block: self.order[0],
             crossing: &self.crossing,
             given: [Given::default(); 5],
             keeps_together,

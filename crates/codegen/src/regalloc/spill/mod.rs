@@ -75,7 +75,25 @@ pub(super) struct Fitting {
     pub(super) most: Counts,
 }
 
-/// Spills until every class fits into its goal. Before anything changes, the function as it was goes to `before`.
+/// What spilling began with.
+#[derive(Default)]
+struct Start {
+    /// The function, if it was changed.
+    func: Option<Function>,
+    /// Whether general registers did not fit.
+    spills_general: bool,
+}
+
+/// A function in which all classes but the general registers fit into their goals, to split live ranges of those in.
+pub(super) struct Narrowed {
+    /// The goals of the other classes.
+    goals: [u8; 4],
+    func: Function,
+    fitting: Fitting,
+}
+
+/// Spills until every class fits into its goal. Before anything changes, the function as it was goes to `before`; `narrowed` is kept from one goal to the next for
+/// the same function.
 ///
 /// Where general registers are short there are two ways, and the one is taken whose accesses cost less: values leave as a whole, or they leave for
 /// a while ([`split`]).
@@ -83,28 +101,37 @@ pub(super) fn fit(
     func: &mut Function,
     goals: Goals,
     before: &mut Option<Function>,
+    narrowed: &mut Option<Narrowed>,
 ) -> Result<Fitting, Stop> {
-    let mut changed = None;
+    let mut start = Start::default();
     let mut most = Counts::default();
-    let mut fitting = spill_whole(func, goals, &mut changed, &mut most);
-    if let Some(original) = changed {
+    let mut fitting = spill_whole(func, goals, Some(&mut start), &mut most);
+    if let Some(original) = start.func {
         let area = SpillArea {
             start: original.attributes.local,
         };
-        if !has_returning_calls(&original)
-            && let Ok((parts, split)) = spill_parts(&original, goals, goals, &mut most)
+        // Splitting does nothing else than to take away parameters that nobody reads.
+        let splits = start.spills_general
+            || (fitting.as_ref().ok()).is_none_or(|it| has_unread_parameter(func, it));
+        if splits
+            && !has_returning_calls(&original)
+            && let Ok(narrowed) = narrow(&original, goals, narrowed, &mut most)
+            && let Ok((parts, split)) = spill_parts(narrowed, goals, goals, &mut most)
         {
             let mut parts = (parts, split);
+            let mut cost = accesses(&parts.0);
             let mut most_dear = accesses(func);
             let less = goals.with_less_general(SLACK);
             if area.is_crowded(&parts.0)
-                && let Ok(roomier) = spill_parts(&original, less, goals, &mut most)
-                && accesses(&roomier.0) <= accesses(&parts.0) * DEARER
+                && let Ok(roomier) = spill_parts(narrowed, less, goals, &mut most)
             {
-                parts = roomier;
-                most_dear *= DEARER;
+                let its_cost = accesses(&roomier.0);
+                if its_cost <= cost * DEARER {
+                    (parts, cost) = (roomier, its_cost);
+                    most_dear *= DEARER;
+                }
             }
-            if fitting.is_err() || accesses(&parts.0) <= most_dear {
+            if fitting.is_err() || cost <= most_dear {
                 *func = parts.0;
                 fitting = Ok(parts.1);
             }
@@ -120,18 +147,52 @@ pub(super) fn fit(
     fitting.map(|fitting| Fitting { most, ..fitting })
 }
 
-/// A copy of `original` with live ranges of general registers split until they fit into `split`; what is too much even so, and what other classes need, goes as
-/// a whole.
-fn spill_parts(
+/// Whether a block has a parameter in general registers that nobody reads.
+fn has_unread_parameter(func: &Function, known: &Fitting) -> bool {
+    func.blocks().any(|block| {
+        let count = func.block_insts(block).count();
+        let unread = known.last_uses.at(block, count).unread.iter();
+        let mut classes = unread.map(|&value| func.value_type(value).class());
+        classes.any(|class| class == Class::R)
+    })
+}
+
+/// `original` with everything spilled that other classes than the general registers need; what `known` has if that is the same.
+fn narrow<'k>(
     original: &Function,
+    goals: Goals,
+    known: &'k mut Option<Narrowed>,
+    most: &mut Counts,
+) -> Result<&'k Narrowed, Stop> {
+    let others = std::array::from_fn(|class| goals.most[class + 1]);
+    let narrowed = match known.take().filter(|known| known.goals == others) {
+        Some(known) => known,
+        None => {
+            let mut func = original.clone();
+            let mut own = Counts::default();
+            let fitting = spill_whole(&mut func, goals.without_general(), None, &mut own);
+            raise(most, &own);
+            Narrowed {
+                goals: others,
+                func,
+                fitting: fitting?,
+            }
+        }
+    };
+    raise(most, &narrowed.fitting.most);
+    Ok(known.insert(narrowed))
+}
+
+/// A copy of `narrowed` with live ranges of general registers split until they fit into `split`; what is too much even so goes as a whole.
+fn spill_parts(
+    narrowed: &Narrowed,
     split: Goals,
     goals: Goals,
     most: &mut Counts,
 ) -> Result<(Function, Fitting), Stop> {
-    let mut func = original.clone();
-    spill_whole(&mut func, goals.without_general(), &mut None, most)?;
-    split::split(&mut func, split)?;
-    let fitting = spill_whole(&mut func, goals, &mut None, most)?;
+    let mut func = narrowed.func.clone();
+    split::split(&mut func, &narrowed.fitting, split)?;
+    let fitting = spill_whole(&mut func, goals, None, most)?;
     Ok((func, fitting))
 }
 
@@ -154,12 +215,12 @@ pub(super) fn accesses(func: &Function) -> f64 {
     cost
 }
 
-/// Spills values as a whole, round by round, until every class fits into its goal. Before anything changes, the function as it was goes to `before`, and `most` is
-/// raised to the most that was counted.
+/// Spills values as a whole, round by round, until every class fits into its goal. What it began with is noted in `start` if that is asked for,
+/// and `most` is raised to the most that was counted.
 fn spill_whole(
     func: &mut Function,
     goals: Goals,
-    before: &mut Option<Function>,
+    mut start: Option<&mut Start>,
     most: &mut Counts,
 ) -> Result<Fitting, Stop> {
     let mut short = vec![false; func.value_count()];
@@ -191,7 +252,9 @@ fn spill_whole(
         raise(most, &look.most);
         if let Some(class) = look.stuck {
             if class == Class::P {
-                before.get_or_insert_with(|| func.clone());
+                if let Some(start) = &mut start {
+                    start.func.get_or_insert_with(|| func.clone());
+                }
                 if params::widen_predicates(func, &graph, goals.most[class as usize])? {
                     short.resize(func.value_count(), false);
                     continue;
@@ -204,6 +267,10 @@ fn spill_whole(
             ))));
         }
         let chosen = look.chosen;
+        let is_general = |it: &Choice| func.value_type(it.value).class() == Class::R;
+        if let Some(start) = &mut start {
+            start.spills_general |= chosen.iter().any(is_general);
+        }
         if chosen.is_empty() {
             return Ok(Fitting {
                 graph,
@@ -212,7 +279,9 @@ fn spill_whole(
                 most: *most,
             });
         }
-        before.get_or_insert_with(|| func.clone());
+        if let Some(start) = &mut start {
+            start.func.get_or_insert_with(|| func.clone());
+        }
         let chains = chains.into_inner().unwrap_or_else(|| DefUse::new(func));
         let passed: Vec<Value> = chosen
             .iter()

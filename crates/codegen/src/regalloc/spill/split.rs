@@ -15,40 +15,43 @@
 use super::super::assign::Stop;
 use super::super::counts::{Goals, Room};
 use super::super::edges::before_end;
-use super::super::last_uses::LastUses;
 use super::super::ranges::{Ranges, Run};
 use super::params::{entering_edges, room_on, unterminated};
 use super::residence::{Facts, Residence, decide, is_undefined};
-use super::{SpillLocation, can_repeat, load, store_before};
+use super::{Fitting, SpillLocation, can_repeat, load, store_before};
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph, Frequencies, Liveness, LoopNest};
 use orias_ori::{Block, Class, Edge, Function, Inst, Reg, Type, Value, ValueDef};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Splits live ranges of general registers until no more are in use at a time than there should be, as far as that can be counted before.
-pub(super) fn split(func: &mut Function, goals: Goals) -> Result<(), Stop> {
-    let graph = FlowGraph::of(func);
-    let live = Liveness::new(func, &graph);
-    let walk = DepthFirst::new(&graph);
+/// `known` was found out about `func`, for whatever goals.
+pub(super) fn split(func: &mut Function, known: &Fitting, goals: Goals) -> Result<(), Stop> {
+    let Fitting {
+        graph,
+        live,
+        last_uses,
+        ..
+    } = known;
+    let walk = DepthFirst::new(graph);
     if func.blocks().any(|block| !walk.is_reachable(block)) {
         // Nothing reaches it, so nothing is known to be in registers there: values are spilled whole.
         return Err(Stop::Full(Class::R));
     }
-    let loops = LoopNest::new(&graph, &walk);
+    let loops = LoopNest::new(graph, &walk);
     let facts = Facts {
         func,
-        graph: &graph,
+        graph,
         walk: &walk,
         loops: &loops,
-        live: &live,
+        live,
     };
     let room = Room::new(func, goals);
     let residence = decide(&facts, &room);
-    let last_uses = LastUses::new(func, &live, goals);
     let order = walk.postorder().iter().rev().copied();
-    let ranges = Ranges::new(func, &live, &last_uses, order);
-    let tree = DominatorTree::new(&graph, &walk);
-    let frequencies = Frequencies::new(func, &graph, &walk, &loops);
+    let ranges = Ranges::new(func, live, last_uses, order);
+    let tree = DominatorTree::new(graph, &walk);
+    let frequencies = Frequencies::new(func, graph, &walk, &loops);
     let often: Vec<f32> = (graph.blocks())
         .map(|block| frequencies.times(block) as f32)
         .collect();
@@ -56,7 +59,7 @@ pub(super) fn split(func: &mut Function, goals: Goals) -> Result<(), Stop> {
     let crossings = changes.crossings(func);
     changes.find_places(func, &ranges, &crossings);
     let mut leaves = std::mem::take(&mut changes.residence.left);
-    leaves.extend(changes.left_on_edges(func, &graph, &live, &crossings));
+    leaves.extend(changes.left_on_edges(func, graph, live, &crossings));
     let homes = store_blocks(func, &tree, &often, &leaves);
     drop(ranges);
     changes.bring_back(func)?;

@@ -8,6 +8,7 @@
 //! | `permutation` | every order of a small block, best first, until none can be better |
 //! | `backtracking` | a list scheduler that takes choices back when they stall or exceed the budget |
 //! | `depth-first` | each result right before its reader, deepest chain first |
+//! | `bottom-up` | from the end, whatever leaves the fewest registers live |
 //! | `loop` | `latency`, with loop-carried chains counted in full |
 //! | `tensor` | `batch`, for blocks with matrix operations |
 //! | `prefetch` | `latency`, with loads from global memory first of all |
@@ -19,6 +20,7 @@
 //! `combined`, which tries them all.
 
 mod backtracking;
+mod bottom_up;
 mod depth_first;
 mod permutation;
 mod units;
@@ -79,6 +81,8 @@ pub enum Strategy {
     Backtracking,
     /// Each result right before its reader.
     DepthFirst,
+    /// From the end, whatever leaves the fewest registers live.
+    BottomUp,
     /// ILP, with loop-carried chains.
     Loop,
     /// DynBatch, for blocks with matrix operations.
@@ -109,13 +113,14 @@ impl Found {
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Strategy; 11] = [
+    pub const ALL: [Strategy; 12] = [
         Strategy::Pressure,
         Strategy::Latency,
         Strategy::Batch,
         Strategy::Permutation,
         Strategy::Backtracking,
         Strategy::DepthFirst,
+        Strategy::BottomUp,
         Strategy::Loop,
         Strategy::Tensor,
         Strategy::Prefetch,
@@ -132,6 +137,7 @@ impl Strategy {
             Strategy::Permutation => "permutation",
             Strategy::Backtracking => "backtracking",
             Strategy::DepthFirst => "depth-first",
+            Strategy::BottomUp => "bottom-up",
             Strategy::Loop => "loop",
             Strategy::Tensor => "tensor",
             Strategy::Prefetch => "prefetch",
@@ -165,6 +171,7 @@ impl Strategy {
             Strategy::Permutation => permutation::permute(task).map(found),
             Strategy::Backtracking => backtracking::schedule(task).map(found),
             Strategy::DepthFirst => depth_first::schedule(task).map(found),
+            Strategy::BottomUp => bottom_up::schedule(task).map(found),
             Strategy::Loop => loop_aware(task),
             Strategy::Tensor => {
                 has_matrix(task.graph).then(|| with_mode(task, Mode::DynBatch, task.timeline))
