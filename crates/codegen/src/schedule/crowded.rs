@@ -42,7 +42,7 @@ enum Candidate<'a> {
     /// The function as it is.
     Plain,
     /// What it was before anything moved.
-    Given(Function),
+    Given(Box<Function>),
     /// The function with other orders of some blocks.
     Ordered(&'a [(Block, Vec<Inst>)]),
 }
@@ -58,7 +58,7 @@ pub(super) fn settle(
     let plain = func.clone();
     // What has not moved so far need not be tried twice.
     let given = given.filter(|given| !has_same_layout(given, func));
-    let given = given.map(|given| (Candidate::Given(given), before));
+    let given = given.map(|given| (Candidate::Given(Box::new(given)), before));
     let ordered = alternatives
         .iter()
         .map(|it| (Candidate::Ordered(&it.orders), it.cycles));
@@ -75,7 +75,7 @@ pub(super) fn settle(
         }
         let candidate = match candidate {
             Candidate::Plain => plain.clone(),
-            Candidate::Given(given) => given,
+            Candidate::Given(given) => *given,
             Candidate::Ordered(orders) => {
                 let mut ordered = plain.clone();
                 for (block, order) in orders {
