@@ -336,7 +336,7 @@ impl File {
     /// Whether one of the registers, which are free, is still being read.
     pub(super) fn is_read_late(&self, at: u8, len: u8) -> bool {
         let units = usize::from(at)..usize::from(at) + usize::from(len);
-        self.freed[units].iter().any(|&freed| freed > self.now)
+        self.late > 0 && self.freed[units].iter().any(|&freed| freed > self.now)
     }
 
     /// The lowest of `places` for the `span` registers of a class, whatever it costs.
