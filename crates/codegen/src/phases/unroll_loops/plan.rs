@@ -5,7 +5,7 @@
 //!
 //! **What it gains** is what an iteration spends on going round ([`OVERHEAD`]), and the latency of loads: those of several iterations are on their way at
 //! the same time. A factor is worth it while a copy more saves at least one part in [`LEAST_GAIN`] of an iteration; a load counts for what is issued while one
-//! waits for shared memory. A loop in which warp groups multiply matrices takes as long as they do: at most all of its iterations become copies, as those of any loop. Where what lives around the loop and what an iteration loads fill the registers already, nothing is on its way together, and loads count for nothing.
+//! waits for shared memory. Where an iteration waits for other threads, loads of the next one are not on their way with its own, and going round is little beside the wait ([`MEETING`]). A loop in which warp groups multiply matrices takes as long as they do: at most all of its iterations become copies, as those of any loop. Where what lives around the loop and what an iteration loads fill the registers already, nothing is on its way together, and loads count for nothing.
 
 use super::apply::can_test;
 use super::copies::size_of_copies;
@@ -31,6 +31,9 @@ const LEAST_GAIN: u64 = 32;
 
 /// Instructions that fit into the time a load takes that hits (about 30 cycles from shared memory), with the four warps that a scheduler has as a rule.
 const LOAD: u64 = 8;
+
+/// The same for a wait for other threads, which takes as long at least: the other warps of the block wait, too.
+const MEETING: u64 = 30;
 
 /// Why a loop stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -188,6 +191,8 @@ struct Body {
     loads: u64,
     /// Whether there are operations that lanes do together.
     together: bool,
+    /// Whether there are waits for other threads, beyond those of the warp.
+    meets: bool,
     /// Whether warp groups multiply matrices in it.
     multiplies: bool,
     singular: bool,
@@ -205,6 +210,11 @@ impl Body {
                 );
                 let meets = Effects::CONVERGENT.with(Effects::BARRIER);
                 body.together |= effects.intersects(meets);
+                body.meets |= effects.intersects(Effects::BARRIER)
+                    && !matches!(
+                        func.opcode(inst).as_abstract(),
+                        Some(AbstractOp::BarWarp | AbstractOp::RegionMeet)
+                    );
                 body.multiplies |= matches!(
                     func.opcode(inst).as_abstract(),
                     Some(AbstractOp::Wgmma | AbstractOp::WgmmaSparse)
@@ -314,8 +324,13 @@ fn way(
     if 2 * size > most(&UNROLL_SIZE) {
         return Err(NotUnrolled::Large);
     }
-    let worth = (OVERHEAD + LOAD * body.loads) * LEAST_GAIN;
-    let fits = |copies: u64| copies * size <= most(&UNROLL_SIZE) && worth >= copies * size;
+    let (loads, meeting) = match body.meets {
+        true => (0, MEETING),
+        false => (body.loads, 0),
+    };
+    let worth = (OVERHEAD + LOAD * loads) * LEAST_GAIN;
+    let fits =
+        |copies: u64| copies * size <= most(&UNROLL_SIZE) && worth >= copies * (size + meeting);
     let Some(stays) = stays else {
         // Twice as many copies save half of what is left to save.
         let mut copies = 1;
