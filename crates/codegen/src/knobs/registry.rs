@@ -189,7 +189,7 @@ pub static REGISTER_USAGE_LEVEL: Key<i64> = Key::<i64>::new(
 pub static LATE_READS: Key<i64> = Key::<i64>::new(
     10107,
     "AllocateRegistersLateReads",
-    14,
+    4,
     "AllocateRegisters",
     "instructions for which registers that an operation reads late are not written, as long as others are free of cost",
 );
