@@ -33,4 +33,12 @@ impl RegisterUsage {
             RegisterUsage::Many => 0.0,
         }
     }
+    /// How many times as long registers that are still being read are left alone as a rule.
+    pub(crate) fn late_reads(self) -> u32 {
+        match self {
+            RegisterUsage::Few => 0,
+            RegisterUsage::Usual => 1,
+            RegisterUsage::Many => 4,
+        }
+    }
 }

@@ -91,10 +91,7 @@ impl Packing {
             blocks: func.block_count(),
             threads_are_known: func.attributes.max_threads != [0; 3],
             price: usage.price(),
-            late: match usage {
-                RegisterUsage::Few => 0,
-                _ => knobs.int(&registry::LATE_READS).clamp(0, 1 << 10) as u32,
-            },
+            late: usage.late_reads() * knobs.int(&registry::LATE_READS).clamp(0, 1 << 10) as u32,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! On registers nothing passes WARPGROUP.DEPBAR: anything may touch what products work on. On values it is known who does. What a product makes, all or in parts, through parameters of blocks as
 //! well, is read behind the wait; so is memory, which products may read until then, and what speaks to other threads. Arithmetic on anything else may go between the last product and the
-//! wait: addresses and guards of the next stage's copies, as in ptxas's code. Before the products it would delay them: attention over whole rows took 1.04 of its time then.
+//! wait: addresses and guards of the next stage's copies, as in ptxas's code. Before the products it would delay them.
 //!
 //! The wait is over when its products are. One takes the tensor cores for half as many cycles as it has columns where they serve two warp groups, as a rule as many as
 //! its sums have words. A block lasts until its products are over, too: what has nothing to do with them goes behind them.
