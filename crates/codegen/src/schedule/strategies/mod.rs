@@ -12,7 +12,7 @@
 //! | `loop` | `latency`, with loop-carried chains counted in full |
 //! | `tensor` | `batch`, for blocks with matrix operations |
 //! | `prefetch` | `latency`, with loads from global memory first of all |
-//! | `units` | a mode of the engine, with heights that count units ([`units`]) |
+//! | `units` | a mode of the engine, with heights that count units (`units.rs`) |
 //! | `spread` | the same, and what many wait for comes earlier |
 //!
 //! [`select`] is ptxas's cascade of heuristics, by the size and the kind of a block. Its choice competes with what the three modes found:
