@@ -313,14 +313,6 @@ impl Reader {
                 invocation.warnings.push(warning);
             }
         }
-        if given("g-tensor-memory-access-check") || given("gno-tensor-memory-access-check") {
-            let what = format!(
-                "Command line option '--g-tensor-memory-access-check / --gno-tensor-memory-access-check' not supported for '.target {}', will be ignored",
-                invocation.options.target
-            );
-            let said = Diagnostic::new(Severity::Info, what);
-            invocation.warnings.push(said);
-        }
         if given("legacy-bar-warp-wide-behavior") && given("compile-only") {
             invocation.warnings.push(Diagnostic::new(
                 Severity::Warning,
