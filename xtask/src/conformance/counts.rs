@@ -26,16 +26,11 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 /// What may be more: module, kind and why.
-const KNOWN: [(&str, &str, &str); 6] = [
+const KNOWN: [(&str, &str, &str); 5] = [
     (
         "async_pipe",
         "WARPSYNC",
         "lanes that update one place find each other by MATCH, and meet for it",
-    ),
-    (
-        "cluster_dsm",
-        "WARPSYNC",
-        "behind a loop that waits for an mbarrier lanes may come in parts",
     ),
     ("barriers", "WARPSYNC", BLOCK_BY_BLOCK),
     ("reg_pressure", "WARPSYNC", BLOCK_BY_BLOCK),
