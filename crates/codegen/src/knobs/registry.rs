@@ -748,6 +748,7 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::MATRIX_FIRST.knob,
     &scheduling::UNITS.knob,
     &scheduling::PASS_WAITS.knob,
+    &scheduling::CONSTANT_LINES.knob,
 ];
 
 #[cfg(test)]
