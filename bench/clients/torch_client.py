@@ -1,8 +1,14 @@
 """torch.compile: a step of a small Llama and a step of a small ResNet, as inductor makes them and with max-autotune."""
 
+import os
+
 from gpu import lacks_hopper as lacks
+from triton_client import ptxas
 
 PACKAGES = ("torch", "triton", "numpy")
+
+# What max-autotune chooses by measured time is not the same twice: products of other tiles sum in another order.
+TOLERANCES = {"llama_step_max_autotune": 0.03, "resnet_step_max_autotune": 0.01}
 
 
 def switch(fallback):
@@ -94,12 +100,19 @@ def resnet():
 
 
 def programs():
+    # Before torch is loaded. Products by Triton's templates: those of cuBLAS call no assembler.
+    os.environ["TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS"] = "TRITON"
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     import torch
+    import torch._inductor.config as inductor
 
     def step(build, mode):
         def make():
             torch.manual_seed(3)
             torch.use_deterministic_algorithms(True, warn_only=True)
+            torch._dynamo.reset()
+            if hasattr(inductor, "deterministic"):
+                inductor.deterministic = mode == "default"
             model, inputs, loss = build()
             compiled = torch.compile(model, mode=mode)
             kept = {}
@@ -120,7 +133,7 @@ def programs():
 
     return {
         "llama_step": step(llama, "default"),
-        "llama_step_max_autotune": step(llama, "max-autotune-no-cudagraphs"),
         "resnet_step": step(resnet, "default"),
+        "llama_step_max_autotune": step(llama, "max-autotune-no-cudagraphs"),
         "resnet_step_max_autotune": step(resnet, "max-autotune-no-cudagraphs"),
     }
