@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from gpu import lacks_hopper
+from gpu import Driver, lacks_hopper
 
 KEPT = Path(os.environ["NUMBA_PTX"]) if os.environ.get("NUMBA_PTX") else None
 MAKES = importlib.util.find_spec("numba") is not None
@@ -103,34 +103,6 @@ def ptx_of():
 
 def compiled():
     return {name: (lambda ptx=ptx: [assemble(ptx)]) for name, ptx in ptx_of().items()}
-
-
-class Driver:
-    """The first GPU, by the driver's own interface: nothing else is needed to launch a cubin."""
-
-    def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
-        device, context = ctypes.c_int(), ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name, *arguments):
-        code = getattr(self.library, name)(*arguments)
-        if code != 0:
-            raise RuntimeError(f"{name} returns {code}")
-
-    def copy_of(self, array):
-        address = ctypes.c_uint64()
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(array.nbytes))
-        self.call("cuMemcpyHtoD_v2", address, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
-        return address
-
-    def fetch(self, address, like):
-        array = like.copy()
-        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), address, ctypes.c_size_t(array.nbytes))
-        return array
 
 
 def programs():
