@@ -3,8 +3,8 @@
 
     long_rows.py [--rows 8192,16384,32768,65536] [--limit 60] [--memory 8] [--gpu] [--keep FOLDER]
 
-Triton makes the PTX, which needs no GPU; `PTXAS` and `ORIAS` name the commands (default: those on the path). A block is four rows of
-one warp each. Both compile it for sm_90a, ptxas with at most `--limit` seconds of a processor and `--memory` GiB. With `--gpu` what both made is
+Triton makes the PTX, which needs no GPU; `PTXAS` and `ORIAS` name the commands (default: those on the path). A block is four rows, by
+four warps. Both compile it for sm_90a, ptxas with at most `--limit` seconds of a processor and `--memory` GiB. With `--gpu` what both made is
 launched on the same input, compared bit for bit, and timed: the median of 20 launches. `--keep` names a folder that PTX and cubins are left in, and are taken
 from where it holds them, so that a machine without Triton or one of the commands can do the rest.
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs clients of ptxas as they are installed, with ptxas and with Orias, and compares what they compute and how long it takes.
 
-    run.py [CLIENT ...] [--repeat 50] [--limit 300] [--fallback] [--out FILE.json]    needs a GPU
-    run.py [CLIENT ...] --compile                                                     needs none: the halves that compile
+    run.py [CLIENT ...] [--only PROGRAM,...] [--repeat 50] [--limit 300] [--fallback] [--out FILE.json]    needs a GPU
+    run.py [CLIENT ...] --compile    needs none: the halves that compile
 
 Each client is a module of this folder; those whose packages are not installed are left out, with a word. A client runs in two processes, one
 for each assembler, with empty caches: a program makes its inputs from a fixed seed, is run once (that time holds the compilation), then
@@ -44,13 +44,15 @@ def missing(module):
     return [name for name in module.PACKAGES if importlib.util.find_spec(name) is None]
 
 
-def work(client, assembler, folder, repeat, fallback, compile_only):
+def work(client, assembler, folder, repeat, fallback, compile_only, only):
     """One client with one assembler, in this process."""
     module = load(client)
     switch = module.switch(fallback) if assembler == "orias" else None
     told = {}
     beside = module.ptxas() if assembler == "ptxas" else None
     for name, make in (module.compiled() if compile_only else module.programs()).items():
+        if only and name not in only:
+            continue
         if compile_only:
             told[name] = attempt(lambda: {"bytes": sum(len(output) for output in keep(folder, name, cubins(make())))})
         else:
@@ -143,6 +145,7 @@ def run_client(client, arguments):
             environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
             environment |= {"CUPY_CACHE_DIR": str(folder / "cupy"), "JAX_ENABLE_COMPILATION_CACHE": "false"}
             words = [sys.executable, __file__, "--work", client, assembler, folder, "--repeat", str(arguments.repeat)]
+            words += ["--only", arguments.only] if arguments.only else []
             words += ["--fallback"] * arguments.fallback + ["--compile"] * arguments.compile
             ends[assembler] = f"{assembler}: " + stop_after(words, environment, arguments.limit)
             file = folder / "told.json"
@@ -213,6 +216,7 @@ def main():
     parser.add_argument("clients", nargs="*", help=", ".join(CLIENTS))
     parser.add_argument("--repeat", type=int, default=50)
     parser.add_argument("--limit", type=int, default=300, help="seconds for each client with each assembler")
+    parser.add_argument("--only", help="programs, a comma between")
     parser.add_argument("--fallback", action="store_true")
     parser.add_argument("--compile", action="store_true", help="only what needs no GPU")
     parser.add_argument("--out", type=Path)
@@ -220,7 +224,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.work:
         client, assembler, folder = arguments.work
-        return work(client, assembler, Path(folder), arguments.repeat, arguments.fallback, arguments.compile)
+        only = arguments.only.split(",") if arguments.only else None
+        return work(client, assembler, Path(folder), arguments.repeat, arguments.fallback, arguments.compile, only)
     unknown = set(arguments.clients) - set(CLIENTS)
     if unknown:
         parser.error(f"no client is named {', '.join(sorted(unknown))}")
