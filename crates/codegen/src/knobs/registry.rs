@@ -265,6 +265,15 @@ pub static HOIST_INVARIANTS: Key<bool> = Key::<bool>::new(
     "what does not change in a loop is computed before it",
 );
 
+/// Whether what is read behind a loop only is computed behind it.
+pub static SINK_BEHIND_LOOPS: Key<bool> = Key::<bool>::new(
+    10094,
+    "SinkBehindLoops",
+    true,
+    "SinkBehindLoops",
+    "what is read behind a loop only is computed behind it, where registers are short",
+);
+
 /// Whether loads go up to blocks that dominate theirs.
 pub static HOIST_LOADS: Key<bool> = Key::<bool>::new(
     10086,
@@ -717,6 +726,7 @@ pub static KNOBS: &[&Knob] = &[
     &SHARE_CONSTANTS_SLACK.knob,
     &SPLIT_CARRIED.knob,
     &UNIFORM_NUMBERS.knob,
+    &SINK_BEHIND_LOOPS.knob,
     &WIDEN_ACCESSES.knob,
     &PAIR_PRODUCTS.knob,
     &MERGE_ACCESSES.knob,

@@ -8,7 +8,7 @@ use super::choice::{Choice, cheapest, cheapest_of, leanest};
 use super::estimate::estimate;
 use super::instructions::{Candidates, FixedBlock, Scheduler, Variant};
 use super::priority::Mode;
-use super::strategies::{Asked, Strategy};
+use super::strategies::{self, Asked, Strategy};
 use super::throughput::Demand;
 use crate::register_usage::RegisterUsage;
 
@@ -20,6 +20,12 @@ const BEYOND: usize = 2;
 
 /// An order that costs warps has to cost less than this share of one that does not: what an order takes is a guess, how many warps there are is not.
 const GAIN: f64 = 0.9;
+
+/// In functions with matrix operations, the leanest order with bottom-up among the orders needs so many registers fewer at least.
+const LEANER: i32 = 4;
+
+/// In functions with matrix operations, what a register fewer than the order before needed is worth, times what one more costs.
+const SPARED: f64 = 0.4;
 
 /// Where warps fill the machine, an order that costs some of them may take so many times as long: as good as nothing.
 const SAME: f64 = 1.002;
@@ -68,6 +74,7 @@ impl Scheduler<'_> {
         };
         let mut least = fixed_peak;
         let mut most = fixed_peak;
+        let matrix = (movable.iter()).any(|it| strategies::has_matrix(&it.graph));
         let (reduce, only_reduce) = self.options.reduce_limits();
         for candidates in movable.iter_mut() {
             let now = candidates.choices[0].registers();
@@ -78,7 +85,7 @@ impl Scheduler<'_> {
                 && self.options.asked == Asked::Cascade;
             if crowded && self.options.runs(Mode::ReduceReg, candidates.graph.block) {
                 self.try_mode(candidates, Mode::ReduceReg, budget::tightened(now));
-                self.try_bottom_up(candidates, now);
+                self.try_bottom_up(candidates, now, matrix);
                 self.try_depth_first(candidates, now);
             }
             if now <= only_reduce {
@@ -106,6 +113,11 @@ impl Scheduler<'_> {
             .into_iter()
             .map(|budget| (budget as i32).min(ceiling))
             .collect();
+        if matrix {
+            let between = [least + least / 16, least + least / 8];
+            budgets.extend(between.into_iter().filter(|&it| it < had.min(ceiling)));
+            budgets.sort_unstable();
+        }
         budgets.dedup();
         let beyond = self.beyond(movable, same);
         if let ([only], []) = (&budgets[..], &beyond[..]) {
@@ -116,7 +128,7 @@ impl Scheduler<'_> {
         let mut best: Option<Cost> = None;
         for budget in budgets {
             self.refill(movable, budget);
-            let cost = self.cost(movable, fixed, budget, had);
+            let cost = self.cost(movable, fixed, budget, had, matrix);
             if best.as_ref().is_none_or(|known| cost.beats(known)) {
                 best = Some(cost);
             }
@@ -128,7 +140,7 @@ impl Scheduler<'_> {
                     self.fill(candidates, budget);
                 }
             }
-            let cost = self.cost(movable, fixed, budget, had);
+            let cost = self.cost(movable, fixed, budget, had, matrix);
             if best.as_ref().is_none_or(|known| cost.beats(known)) {
                 best = Some(cost);
             }
@@ -169,7 +181,9 @@ impl Scheduler<'_> {
     }
 
     /// Adds the order that is found from the end if it lets more warps run than those that are known.
-    fn try_bottom_up(&self, candidates: &mut Candidates, now: i32) {
+    ///
+    /// With matrix operations also where it needs fewer registers: what is found with it for a reference keeps smaller budgets.
+    fn try_bottom_up(&self, candidates: &mut Candidates, now: i32, matrix: bool) {
         let known = leanest(&candidates.small, &candidates.choices);
         let least = candidates.choices[known].registers();
         let count = candidates.choices.len();
@@ -178,7 +192,9 @@ impl Scheduler<'_> {
         let hard = self.hard_in(candidates.graph.block);
         let is_better = |choice: &Choice| {
             let registers = choice.registers();
-            warps(registers) > warps(least) || (least > hard && registers < least)
+            warps(registers) > warps(least)
+                || (least > hard && registers < least)
+                || (matrix && registers + LEANER <= least)
         };
         if !candidates.choices[count..].iter().all(is_better) {
             candidates.choices.truncate(count);
@@ -192,7 +208,14 @@ impl Scheduler<'_> {
     }
 
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
-    fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> Cost {
+    fn cost(
+        &self,
+        movable: &[Candidates],
+        fixed: &[FixedBlock],
+        budget: i32,
+        had: i32,
+        matrix: bool,
+    ) -> Cost {
         let mut demand = Demand::default();
         let mut needed = self.called;
         for candidates in movable {
@@ -216,7 +239,11 @@ impl Scheduler<'_> {
             RegisterUsage::Few => (full[0] * full[1]).sqrt(),
             _ => (demand.alone * full[0] * full[1]).cbrt(),
         };
-        let extra = f64::from((needed - had).max(0));
+        let extra = match needed >= had {
+            true => f64::from(needed - had),
+            false if matrix => f64::from(needed - had) * SPARED,
+            false => 0.0,
+        };
         let price = match self.occupancy.is_given() {
             true => 0.0,
             false => self.options.bump_scale(),
