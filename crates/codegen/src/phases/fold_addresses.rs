@@ -40,7 +40,7 @@ const OFFSET_LIMIT: i64 = 1 << 23;
 /// Offsets that a constant operand holds wherever the parameters begin.
 const BANK_OFFSET_LIMIT: i64 = 1 << 14;
 
-/// Offsets that the address of a copy in global memory holds, from zero on: a power of two.
+/// Offsets that the address of a copy in global memory holds are smaller: a power of two.
 const COPY_REACH: i64 = 1 << 11;
 
 /// Offsets that the address of a copy in shared memory holds.
@@ -56,7 +56,7 @@ struct Site {
     words: bool,
     /// Offsets it holds.
     limit: i64,
-    /// Whether only those from zero to [`COPY_REACH`] are added by the access.
+    /// Whether only those below [`COPY_REACH`] are added by the access.
     is_short: bool,
 }
 
@@ -296,12 +296,20 @@ impl Sums<'_> {
             true => BANK_OFFSET_LIMIT,
             false => site.limit,
         };
-        let far = match site.is_short {
+        let far = match site.is_short && offset.abs() >= COPY_REACH {
             true => offset & !(COPY_REACH - 1),
             false => 0,
         };
-        // A plain sum has nothing to fold but an offset that is too long.
-        if sum.number == far && sum.name.is_none() && sum.rest.is_some() || offset.abs() >= limit {
+        // What is too long for an offset stays where it is added last.
+        let stays = match far {
+            0 => sum.number == 0,
+            _ => {
+                let last = func.defining_inst(base);
+                let added = last.and_then(|last| number_added(func, last));
+                added.is_some_and(|(_, number)| number == far && sum.number == far)
+            }
+        };
+        if stays && sum.name.is_none() && sum.rest.is_some() || offset.abs() >= limit {
             return false;
         }
         let mut rest = sum.rest;

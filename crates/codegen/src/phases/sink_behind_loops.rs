@@ -193,7 +193,7 @@ impl<'a> Finder<'a> {
         }
         let mut made_by = Vec::new();
         let mut copies = 0;
-        let possible = self.make(value, to, &mut made_by, &mut copies);
+        let possible = self.make(value, 0, &mut made_by, &mut copies);
         (possible && copies <= COPIES).then_some(Move {
             value,
             to,
@@ -215,12 +215,15 @@ impl<'a> Finder<'a> {
         Some(a)
     }
 
-    /// Adds the instructions that make `value` in `to` of what is there, and counts those that are executed twice then. Returns whether that is possible.
-    fn make(&self, value: Value, to: Block, made_by: &mut Vec<Inst>, copies: &mut usize) -> bool {
-        let home = self.func.defining_block(value);
-        if self.there.contains(value)
-            && home.is_some_and(|home| self.shape.tree.dominates(home, to))
-        {
+    /// Adds the instructions that make `value` of what is there, and counts those that are executed twice then. Returns whether that is possible.
+    fn make(
+        &self,
+        value: Value,
+        depth: usize,
+        made_by: &mut Vec<Inst>,
+        copies: &mut usize,
+    ) -> bool {
+        if self.there.contains(value) {
             return true;
         }
         let Some(inst) = self.func.defining_inst(value) else {
@@ -229,12 +232,12 @@ impl<'a> Finder<'a> {
         if made_by.contains(&inst) {
             return true;
         }
-        if made_by.len() >= DEEP || !can_be_made_again(self.func, inst) {
+        if made_by.len().max(depth) >= DEEP || !can_be_made_again(self.func, inst) {
             return false;
         }
         let sources = self.func.value_uses(inst);
         for source in sources {
-            if !self.make(source, to, made_by, copies) {
+            if !self.make(source, depth + 1, made_by, copies) {
                 return false;
             }
         }

@@ -21,7 +21,7 @@ const BEYOND: usize = 2;
 /// An order that costs warps has to cost less than this share of one that does not: what an order takes is a guess, how many warps there are is not.
 const GAIN: f64 = 0.9;
 
-/// In functions with matrix operations, the leanest order with bottom-up among the orders needs so many registers fewer at least.
+/// By how many registers the bottom-up order is leaner than others, where it is kept for the sake of registers alone.
 const LEANER: i32 = 4;
 
 /// In functions with matrix operations, what a register fewer than the order before needed is worth, times what one more costs.
@@ -85,7 +85,7 @@ impl Scheduler<'_> {
                 && self.options.asked == Asked::Cascade;
             if crowded && self.options.runs(Mode::ReduceReg, candidates.graph.block) {
                 self.try_mode(candidates, Mode::ReduceReg, budget::tightened(now));
-                self.try_bottom_up(candidates, now, matrix);
+                self.try_bottom_up(candidates, now);
                 self.try_depth_first(candidates, now);
             }
             if now <= only_reduce {
@@ -113,14 +113,9 @@ impl Scheduler<'_> {
             .into_iter()
             .map(|budget| (budget as i32).min(ceiling))
             .collect();
-        if matrix {
-            let between = [least + least / 16, least + least / 8];
-            budgets.extend(between.into_iter().filter(|&it| it < had.min(ceiling)));
-            budgets.sort_unstable();
-        }
         budgets.dedup();
         let beyond = self.beyond(movable, same);
-        if let ([only], []) = (&budgets[..], &beyond[..]) {
+        if let ([only], [], false) = (&budgets[..], &beyond[..], matrix) {
             self.refill(movable, *only);
             return *only;
         }
@@ -145,7 +140,42 @@ impl Scheduler<'_> {
                 best = Some(cost);
             }
         }
+        if let Some(known) = &mut best
+            && matrix
+        {
+            self.spare(movable, fixed, known, fixed_peak, had);
+        }
         best.map_or(least, |cost| cost.budget)
+    }
+
+    /// Looks for orders with matrix operations that need fewer registers than those within the `best` budget and cost no more, whether that lets more warps run or not.
+    fn spare(
+        &self,
+        movable: &mut [Candidates],
+        fixed: &[FixedBlock],
+        best: &mut Cost,
+        fixed_peak: i32,
+        had: i32,
+    ) {
+        let mut least = fixed_peak;
+        for candidates in movable.iter_mut() {
+            let known = leanest(&candidates.small, &candidates.choices);
+            let known = candidates.choices[known].registers();
+            let lean = candidates.lean.take();
+            (candidates.choices).extend(lean.filter(|it| it.registers() + LEANER <= known));
+            let leanest = leanest(&candidates.small, &candidates.choices);
+            least = least.max(candidates.choices[leanest].registers());
+        }
+        for budget in [least + least / 16, least + least / 8] {
+            if budget >= best.budget {
+                break;
+            }
+            self.refill(movable, budget);
+            let cost = self.cost(movable, fixed, budget, had, true);
+            if cost.warps >= best.warps && cost.usual < best.usual {
+                *best = cost;
+            }
+        }
     }
 
     /// The most live registers of each of the next smaller numbers of warps, where some block waits for what more registers could keep in flight.
@@ -181,9 +211,7 @@ impl Scheduler<'_> {
     }
 
     /// Adds the order that is found from the end if it lets more warps run than those that are known.
-    ///
-    /// With matrix operations also where it needs fewer registers: what is found with it for a reference keeps smaller budgets.
-    fn try_bottom_up(&self, candidates: &mut Candidates, now: i32, matrix: bool) {
+    fn try_bottom_up(&self, candidates: &mut Candidates, now: i32) {
         let known = leanest(&candidates.small, &candidates.choices);
         let least = candidates.choices[known].registers();
         let count = candidates.choices.len();
@@ -192,12 +220,10 @@ impl Scheduler<'_> {
         let hard = self.hard_in(candidates.graph.block);
         let is_better = |choice: &Choice| {
             let registers = choice.registers();
-            warps(registers) > warps(least)
-                || (least > hard && registers < least)
-                || (matrix && registers + LEANER <= least)
+            warps(registers) > warps(least) || (least > hard && registers < least)
         };
         if !candidates.choices[count..].iter().all(is_better) {
-            candidates.choices.truncate(count);
+            candidates.lean = candidates.choices.pop();
         }
     }
 
