@@ -138,6 +138,7 @@ impl<'a> Options<'a> {
             preserve: self.knobs.when(&knob::PRESERVE_ORDER),
             piece: PIECE,
             passes_waits: self.knobs.bool(&knob::PASS_WAITS),
+            counts_lookups: self.knobs.bool(&knob::LOOKUPS),
         }
     }
 

@@ -10,6 +10,7 @@
 //! more are pending, the next one waits for them all and stands for them. Blocks over [`PIECE`] instructions are cut by an instruction
 //! that nothing passes.
 
+mod constants;
 mod latency;
 mod memory;
 pub(super) mod operations;
@@ -57,6 +58,8 @@ pub struct Fences<'a> {
     pub piece: usize,
     /// Whether arithmetic passes waits for matrix products of a warp group.
     pub passes_waits: bool,
+    /// Whether loads of constants by indices that differ from lane to lane keep their unit for longer.
+    pub counts_lookups: bool,
 }
 
 impl Fences<'_> {
@@ -69,6 +72,7 @@ impl Fences<'_> {
             preserve: &NEVER,
             piece: PIECE,
             passes_waits: true,
+            counts_lookups: true,
         }
     }
 }
@@ -205,6 +209,7 @@ impl<'a> Builder<'a> {
                 self.edge_from[edge.from as usize] = NOBODY;
             }
         }
+        self.lookups(&insts);
         self.find_runs(tail);
         self.pass_runs_on();
         self.finish(block, tail)
