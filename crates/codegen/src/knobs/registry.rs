@@ -634,6 +634,15 @@ pub static AGGREGATE_UPDATES: Key<bool> = Key::<bool>::new(
     "lanes that update one word together combine their numbers, and one of them updates memory",
 );
 
+/// Whether wide products go into sums in other blocks.
+pub static FOLD_PRODUCTS: Key<bool> = Key::<bool>::new(
+    10132,
+    "FoldProducts",
+    true,
+    "SelectInstructions",
+    "wide products that sums alone read become part of them, in whatever block they are",
+);
+
 /// Whether a tool patches the code into a program.
 pub static PATCH_CODE: Key<bool> = Key::<bool>::new(
     10131,
@@ -742,6 +751,7 @@ pub static KNOBS: &[&Knob] = &[
     &POST_SCHEDULE_KEEP.knob,
     &MERC_ENCODING_CACHE.knob,
     &AGGREGATE_UPDATES.knob,
+    &FOLD_PRODUCTS.knob,
     &PATCH_CODE.knob,
     &MERC_TRACE.knob,
     &scheduling::INSTRUCTIONS.knob,
@@ -757,6 +767,7 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::PIPELINE.knob,
     &scheduling::MATRIX_FIRST.knob,
     &scheduling::UNITS.knob,
+    &scheduling::LOOKUPS.knob,
     &scheduling::PASS_WAITS.knob,
     &scheduling::CONSTANT_LINES.knob,
 ];
