@@ -787,9 +787,9 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::PIPELINE.knob,
     &scheduling::MATRIX_FIRST.knob,
     &scheduling::UNITS.knob,
-    &scheduling::LOOKUPS.knob,
     &scheduling::PASS_WAITS.knob,
     &scheduling::CONSTANT_LINES.knob,
+    &scheduling::LOOKUPS.knob,
 ];
 
 #[cfg(test)]
