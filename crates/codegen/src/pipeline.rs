@@ -86,6 +86,8 @@ pub const PHASES: &[Phase] = &[
         "choices become guards, and logic of comparisons part of them"),
     phase(10086, "HoistLoads", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::HOIST_LOADS), phases::hoist_loads,
         "loads go up to blocks that dominate theirs, where others are in flight"),
+    phase(10094, "SinkBehindLoops", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::SINK_BEHIND_LOOPS), phases::sink_behind_loops,
+        "what is read behind a loop only is computed behind it, where registers are short"),
     phase(42, "ExpandMbarrier", Stage::EarlySync, ABSTRACT, gate_feature(MBARRIER), phases::expand_mbarrier,
         "lanes that set up different mbarriers do it one after the other"),
     phase(10001, "ExpandForSelection", Stage::Select, ABSTRACT, gate(0..=3), phases::expand_for_selection,
