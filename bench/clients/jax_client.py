@@ -65,8 +65,7 @@ def ptxas():
 def _functions():
     """Each program: a function and the shapes and types of its inputs."""
     # What is chosen by measured time would differ between two runs. Products are Triton's, as those of cuBLAS call no assembler.
-    chosen = "--xla_gpu_autotune_level=0 --xla_gpu_triton_gemm_any=true --xla_gpu_cublas_fallback=false"
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {chosen}"
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_autotune_level=0 --xla_gpu_triton_gemm_any=true"
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
     import jax.numpy as jnp
