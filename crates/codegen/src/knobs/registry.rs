@@ -194,6 +194,24 @@ pub static LATE_READS: Key<i64> = Key::<i64>::new(
     "instructions for which registers that an operation reads late are not written, as long as others are free of cost",
 );
 
+/// In how many loops a block has to be for that.
+pub static LATE_READS_DEPTH: Key<i64> = Key::<i64>::new(
+    10108,
+    "AllocateRegistersLateReadsDepth",
+    1,
+    "AllocateRegisters",
+    "how many loops a block has to be in for its registers to be left alone while they are read late",
+);
+
+/// Whether an allocation with which more thread blocks fit is tried where one is near.
+pub static REACH_EDGES: Key<bool> = Key::<bool>::new(
+    10109,
+    "AllocateRegistersReachEdges",
+    true,
+    "AllocateRegisters",
+    "kernels that miss an occupancy edge by a few registers are allocated once more with as many as it has",
+);
+
 /// What PostSchedule's score counts for a cycle of the longest chain of dependences that starts with an instruction.
 pub static POST_SCHEDULE_CHAIN: Key<f64> = Key::<f64>::new(
     10110,
@@ -263,6 +281,15 @@ pub static HOIST_INVARIANTS: Key<bool> = Key::<bool>::new(
     true,
     "HoistInvariants",
     "what does not change in a loop is computed before it",
+);
+
+/// Whether what is read behind a loop only is computed behind it.
+pub static SINK_BEHIND_LOOPS: Key<bool> = Key::<bool>::new(
+    10094,
+    "SinkBehindLoops",
+    true,
+    "SinkBehindLoops",
+    "what is read behind a loop only is computed behind it, where registers are short",
 );
 
 /// Whether loads go up to blocks that dominate theirs.
@@ -481,6 +508,15 @@ pub static PAIR_PRODUCTS: Key<bool> = Key::<bool>::new(
     "the low and the high half of the same product become the words of one wide product",
 );
 
+/// Whether spilled registers move to shared memory.
+pub static SHARED_SPILLS: Key<bool> = Key::<bool>::new(
+    10099,
+    "SharedSpills",
+    true,
+    "SharedSpills",
+    "spilled registers lie in shared memory where the source asks for it (.pragma \"enable_smem_spilling\")",
+);
+
 /// Whether loads of what is known go.
 pub static FORWARD_LOADS: Key<bool> = Key::<bool>::new(
     10098,
@@ -652,6 +688,15 @@ pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     "a trap where a frame does not fit the stack (--sp-bounds-check)",
 );
 
+/// Whether functions look whether what lies above their variables is as it was.
+pub static PROTECT_STACK: Key<bool> = Key::<bool>::new(
+    10100,
+    "ProtectStack",
+    false,
+    "ProtectStack",
+    "a trap where a function returns and what lies above its local variables has changed (--device-stack-protector)",
+);
+
 /// Whether regions are made late.
 pub static EXPAND_SYNC_LATE: Key<bool> = Key::<bool>::new(
     10073,
@@ -715,6 +760,7 @@ pub static KNOBS: &[&Knob] = &[
     &EXPAND_SYNC_LATE.knob,
     &GEN_ERRBAR_AT_EXIT.knob,
     &SP_BOUNDS_CHECK.knob,
+    &PROTECT_STACK.knob,
     &CALL_SLOW_PATHS.knob,
     &IF_CONVERSION_SIZE.knob,
     &IF_CONVERSION_UNIFORM_SIZE.knob,
@@ -726,13 +772,17 @@ pub static KNOBS: &[&Knob] = &[
     &SHARE_CONSTANTS_SLACK.knob,
     &SPLIT_CARRIED.knob,
     &UNIFORM_NUMBERS.knob,
+    &SINK_BEHIND_LOOPS.knob,
     &WIDEN_ACCESSES.knob,
     &PAIR_PRODUCTS.knob,
+    &SHARED_SPILLS.knob,
     &MERGE_ACCESSES.knob,
     &FORWARD_LOADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
     &LATE_READS.knob,
+    &LATE_READS_DEPTH.knob,
+    &REACH_EDGES.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,
     &POST_SCHEDULE_BANK.knob,
@@ -757,8 +807,9 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::PIPELINE.knob,
     &scheduling::MATRIX_FIRST.knob,
     &scheduling::UNITS.knob,
-    &scheduling::LOOKUPS.knob,
     &scheduling::PASS_WAITS.knob,
+    &scheduling::CONSTANT_LINES.knob,
+    &scheduling::LOOKUPS.knob,
 ];
 
 #[cfg(test)]

@@ -29,14 +29,18 @@ mod file;
 mod frame;
 mod last_uses;
 mod moves;
+mod occupancy_edge;
 mod packing;
 mod ranges;
 mod relations;
+mod shared_spills;
 mod spill;
 mod timeline;
 mod tokens;
 
+pub(crate) use calls::slow as slow_path_of;
 pub use frame::expand_after_allocation;
+pub use shared_spills::spill_to_shared;
 
 use crate::knobs::{Knobs, registry};
 use crate::phases::{holds_warpgroup_operands, release_warpgroup_operands};
@@ -82,6 +86,11 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
         *func = allocated;
         return Ok(());
     }
+    shared_spills::allocate(func, context, |func| allocate(func, context))
+}
+
+/// Gives every value a register.
+fn allocate(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     let files = context.machine.registers;
     let aims = Aims {
         check: context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION),
@@ -120,7 +129,10 @@ fn attempt_held(
     aims: Aims<'_>,
 ) -> Result<(), PhaseError> {
     if !holds_warpgroup_operands(func) {
-        return attempt(func, files, aims, None).map(|_| ());
+        let before = func.clone();
+        attempt(func, files, aims, None)?;
+        occupancy_edge::reach(func, &before, files, aims);
+        return Ok(());
     }
     let mut free = func.clone();
     release_warpgroup_operands(&mut free);
@@ -335,6 +347,7 @@ fn place(
         live: &ready.live,
         last_uses: &ready.last_uses,
         walk: &ready.walk,
+        loops: &ready.loops,
         tokens: &ready.tokens,
     };
     let scans = Scans::new(func, facts)?;

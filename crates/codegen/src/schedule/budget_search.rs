@@ -8,7 +8,7 @@ use super::choice::{Choice, cheapest, cheapest_of, leanest};
 use super::estimate::estimate;
 use super::instructions::{Candidates, FixedBlock, Scheduler, Variant};
 use super::priority::Mode;
-use super::strategies::{Asked, Strategy};
+use super::strategies::{self, Asked, Strategy};
 use super::throughput::Demand;
 use crate::register_usage::RegisterUsage;
 
@@ -20,6 +20,12 @@ const BEYOND: usize = 2;
 
 /// An order that costs warps has to cost less than this share of one that does not: what an order takes is a guess, how many warps there are is not.
 const GAIN: f64 = 0.95;
+
+/// By how many registers the bottom-up order is leaner than others, where it is kept for the sake of registers alone.
+const LEANER: i32 = 4;
+
+/// In functions with matrix operations, what a register fewer than the order before needed is worth, times what one more costs.
+const SPARED: f64 = 0.4;
 
 /// Where warps fill the machine, an order that costs some of them may take so many times as long, with everything in caches and with all of it in memory.
 const SAME: [f64; 2] = [1.01, 1.04];
@@ -84,6 +90,7 @@ impl Scheduler<'_> {
         };
         let mut least = fixed_peak;
         let mut most = fixed_peak;
+        let matrix = (movable.iter()).any(|it| strategies::has_matrix(&it.graph));
         let (reduce, only_reduce) = self.options.reduce_limits();
         for candidates in movable.iter_mut() {
             let now = candidates.choices[0].registers();
@@ -124,7 +131,7 @@ impl Scheduler<'_> {
             .collect();
         budgets.dedup();
         let beyond = self.beyond(movable, same, had);
-        if let ([only], None) = (&budgets[..], &beyond) {
+        if let ([only], None, false) = (&budgets[..], &beyond, matrix) {
             self.refill(movable, *only);
             return *only;
         }
@@ -132,15 +139,50 @@ impl Scheduler<'_> {
         let mut best: Option<Cost> = None;
         for budget in budgets {
             self.refill(movable, budget);
-            let cost = self.cost(movable, fixed, budget, had);
+            let cost = self.cost(movable, fixed, budget, had, matrix);
             if best.as_ref().is_none_or(|known| cost.beats(known)) {
                 best = Some(cost);
             }
         }
         if let Some(beyond) = beyond {
-            self.try_beyond(movable, fixed, &beyond, had, &mut best);
+            self.try_beyond(movable, fixed, &beyond, (had, matrix), &mut best);
+        }
+        if let Some(known) = &mut best
+            && matrix
+        {
+            self.spare(movable, fixed, known, fixed_peak, had);
         }
         best.map_or(least, |cost| cost.budget)
+    }
+
+    /// Looks for orders with matrix operations that need fewer registers than those within the `best` budget and cost no more, whether that lets more warps run or not.
+    fn spare(
+        &self,
+        movable: &mut [Candidates],
+        fixed: &[FixedBlock],
+        best: &mut Cost,
+        fixed_peak: i32,
+        had: i32,
+    ) {
+        let mut least = fixed_peak;
+        for candidates in movable.iter_mut() {
+            let known = leanest(&candidates.small, &candidates.choices);
+            let known = candidates.choices[known].registers();
+            let lean = candidates.lean.take();
+            (candidates.choices).extend(lean.filter(|it| it.registers() + LEANER <= known));
+            let leanest = leanest(&candidates.small, &candidates.choices);
+            least = least.max(candidates.choices[leanest].registers());
+        }
+        for budget in [least + least / 16, least + least / 8] {
+            if budget >= best.budget {
+                break;
+            }
+            self.refill(movable, budget);
+            let cost = self.cost(movable, fixed, budget, had, true);
+            if cost.warps >= best.warps && cost.beats(best) {
+                *best = cost;
+            }
+        }
     }
 
     /// The most live registers of each of the next smaller numbers of warps and the most that there are, where some block waits for what more registers could keep in
@@ -170,7 +212,7 @@ impl Scheduler<'_> {
         movable: &mut [Candidates],
         fixed: &[FixedBlock],
         beyond: &Beyond,
-        had: i32,
+        (had, matrix): (i32, bool),
         best: &mut Option<Cost>,
     ) {
         let (_, only_reduce) = self.options.reduce_limits();
@@ -183,7 +225,7 @@ impl Scheduler<'_> {
                     self.fill(&mut movable[block], budget);
                 }
             }
-            self.cost(movable, fixed, budget, had)
+            self.cost(movable, fixed, budget, had, matrix)
         };
         let unlimited = cost_of(most);
         let mut costs = Vec::new();
@@ -225,7 +267,7 @@ impl Scheduler<'_> {
             warps(registers) > warps(least) || (least > hard && registers < least)
         };
         if !candidates.choices[count..].iter().all(is_better) {
-            candidates.choices.truncate(count);
+            candidates.lean = candidates.choices.pop();
         }
     }
 
@@ -236,7 +278,14 @@ impl Scheduler<'_> {
     }
 
     /// What the function costs if every block has its cheapest order within `budget`, where the orders before needed `had` registers.
-    fn cost(&self, movable: &[Candidates], fixed: &[FixedBlock], budget: i32, had: i32) -> Cost {
+    fn cost(
+        &self,
+        movable: &[Candidates],
+        fixed: &[FixedBlock],
+        budget: i32,
+        had: i32,
+        matrix: bool,
+    ) -> Cost {
         let mut demand = Demand::default();
         let mut needed = self.called;
         for candidates in movable {
@@ -260,7 +309,11 @@ impl Scheduler<'_> {
             RegisterUsage::Few => (full[0] * full[1]).sqrt(),
             _ => (demand.alone * full[0] * full[1]).cbrt(),
         };
-        let extra = f64::from((needed - had).max(0));
+        let extra = match needed >= had {
+            true => f64::from(needed - had),
+            false if matrix => f64::from(needed - had) * SPARED,
+            false => 0.0,
+        };
         let price = match self.occupancy.is_given() {
             true => 0.0,
             false => self.options.bump_scale(),
