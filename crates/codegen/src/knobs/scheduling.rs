@@ -58,5 +58,4 @@ knobs! {
     UNITS: bool = 10982 "SchedCountUnits" true, "whether orders are tried in blocks with matrix operations for which units count like dependences";
     PASS_WAITS: bool = 10983 "SchedPassWaits" true, "whether arithmetic goes before waits for matrix products of a warp group that it has nothing to do with";
     CONSTANT_LINES: bool = 10984 "SchedConstantLines" true, "whether orders reckon with the time that the first lines of constants take which a kernel reads";
-    LOOKUPS: bool = 10985 "SchedCountLookups" true, "whether loads of constants by indices that differ from lane to lane are known to take their unit longer";
 }

@@ -72,9 +72,8 @@ fn sum_words(
     Ok([low, high])
 }
 
-/// A product of words that is 64 bits wide, made in this block, or one that sums alone read. Where others read it, too, it is made again: one instruction instead of
-/// the two of a sum, and one register that waits for it instead of two. A pointer that a loop moves by a row is advanced so: `p + pitch * 4` is an IMAD.WIDE, though the
-/// pitch in bytes was computed before the loop.
+/// A product of words that is 64 bits wide, made in this block, or, where registers are limited, one that sums alone read. Where others read it, too, it is made again: one instruction instead of
+/// the two of a sum, and one register that waits for it instead of two.
 fn add_wide_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
     let operands = [s.operand(0), s.operand(1)];
     for place in [1, 0] {
