@@ -1,6 +1,7 @@
 """Numba: the PTX that it makes, compiled by hand: by `orias.compile`, or by the ptxas on the path. (Numba itself lets the driver do it.)
 
-Numba makes PTX without a GPU. With `NUMBA_PTX=FOLDER` it is kept there, and read from there where Numba is not installed.
+Numba makes PTX without a GPU. With `NUMBA_PTX=FOLDER` it is kept there, and read from there once it is: where Numba is not installed, or not for
+this NumPy.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ from pathlib import Path
 from gpu import Driver, lacks_hopper
 
 KEPT = Path(os.environ["NUMBA_PTX"]) if os.environ.get("NUMBA_PTX") else None
-MAKES = importlib.util.find_spec("numba") is not None
+MAKES = importlib.util.find_spec("numba") is not None and not (KEPT and any(KEPT.glob("*.ptx")))
 PACKAGES = ("numpy",) if KEPT and not MAKES else ("numba", "numpy")
 
 _assembler = "ptxas"

@@ -139,17 +139,28 @@ def run_client(client, arguments):
     tolerances = getattr(module, "TOLERANCES", {})
     with tempfile.TemporaryDirectory(prefix="clients-") as scratch:
         told, ends = {}, {}
-        for assembler in ASSEMBLERS:
-            folder = Path(scratch) / assembler
+
+        def start(assembler, name, only):
+            folder = Path(scratch) / name
             folder.mkdir()
             environment = {**os.environ, "TRITON_CACHE_DIR": str(folder / "triton"), "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
             environment |= {"CUPY_CACHE_DIR": str(folder / "cupy"), "JAX_ENABLE_COMPILATION_CACHE": "false"}
             words = [sys.executable, __file__, "--work", client, assembler, folder, "--repeat", str(arguments.repeat)]
-            words += ["--only", arguments.only] if arguments.only else []
+            words += ["--only", only] if only else []
             words += ["--fallback"] * arguments.fallback + ["--compile"] * arguments.compile
-            ends[assembler] = f"{assembler}: " + stop_after(words, environment, arguments.limit)
+            ends[name] = f"{name}: " + stop_after(words, environment, arguments.limit)
             file = folder / "told.json"
-            told[assembler] = json.loads(file.read_text()) if file.exists() else {"programs": {}, "count": None, "beside": None}
+            told[name] = json.loads(file.read_text()) if file.exists() else {"programs": {}, "count": None, "beside": None}
+
+        def compared(one, other, name):
+            files = [Path(scratch) / who / f"{name}.npz" for who in (one, other)]
+            if not all(file.exists() for file in files):
+                return "not run"
+            with numpy.load(files[0]) as first, numpy.load(files[1]) as second:
+                return compare(first, second, tolerances.get(name, 0.0))
+
+        for assembler in ASSEMBLERS:
+            start(assembler, assembler, arguments.only)
         rows = []
         # What the first did not come to, the second may have.
         for name in {**told["ptxas"]["programs"], **told["orias"]["programs"]}:
@@ -162,10 +173,15 @@ def run_client(client, arguments):
             elif arguments.compile:
                 row["verdict"] = "compiled"
             else:
-                files = [Path(scratch) / assembler / f"{name}.npz" for assembler in ASSEMBLERS]
-                with numpy.load(files[0]) as one, numpy.load(files[1]) as other:
-                    row["verdict"] = compare(one, other, tolerances.get(name, 0.0))
+                row["verdict"] = compared("ptxas", "orias", name)
             rows.append(row)
+        differing = [row for row in rows if row["verdict"].startswith(("different", "NaN", "another"))]
+        if differing:
+            start("ptxas", "ptxas again", ",".join(row["program"] for row in differing))
+        for row in differing:
+            again = compared("ptxas", "ptxas again", row["program"])
+            if again not in ("equal", "not run"):
+                row["verdict"] = f"no test: {row['verdict']}, and ptxas from itself {again}"
         rows += [{"client": client, "program": "(all)", "verdict": end} for end in ends.values() if not end.endswith(ENDED)]
         count = told["orias"]["count"] or {"orias": 0, "ptxas": 0, "failed": 0, "refusals": {}}
         by = f"{count['orias']} compiled by Orias, {count['ptxas']} by ptxas, {count['failed']} failed; beside {told['ptxas']['beside']}"
@@ -251,7 +267,7 @@ def main():
     if arguments.out:
         arguments.out.write_text(json.dumps(rows, indent=1))
     # What ptxas fails at is no failure of Orias.
-    good = ("equal", "within", "compiled", "ptxas:")
+    good = ("equal", "within", "compiled", "ptxas:", "no test:")
     bad = [row for row in rows if not row["verdict"].startswith(good) and not row["verdict"][0].isdigit()]
     programs = [row for row in rows if "orias" in row]
     times = [row["orias"]["median"] / row["ptxas"]["median"] for row in programs if "median" in row["orias"] and "median" in row["ptxas"]]

@@ -109,7 +109,8 @@ def programs():
     def step(build, mode):
         def make():
             torch.manual_seed(3)
-            torch.use_deterministic_algorithms(True, warn_only=True)
+            # Flash attention's backward pass is the same twice only where nothing else is allowed.
+            torch.use_deterministic_algorithms(True, warn_only=build is not llama)
             # Its backward pass is not the same twice.
             torch.backends.cuda.enable_cudnn_sdp(False)
             torch._dynamo.reset()

@@ -19,7 +19,7 @@ import re
 import shutil
 import sys
 import warnings
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from .clients import Fallback, Stack, Switch, orias_ptxas
 
@@ -110,7 +110,7 @@ def _refresh() -> Callable[[], None]:
     bridge = sys.modules.get("jax._src.xla_bridge")
     if getattr(bridge, "_backends", None):
         warnings.warn("JAX has made its backend already: only processes that are started from now on use Orias", stacklevel=4)
-    library = sys.modules.get("jax._src.lib")
+    library: Any = sys.modules.get("jax._src.lib")
     if not hasattr(library, "cuda_path"):
         return lambda: None
     # It looked for its toolkit when it was loaded.

@@ -34,10 +34,11 @@ fn round_to_tf32(expander: &mut Expander<'_>) -> Results {
     let finite = expander.modifier::<Sat>() == Some(Sat::Satfinite);
     let a = expander.operand(0);
     expander.one(|emit| {
-        let magnitude = emit.and(a, imm(0x7fff_ffff));
-        let number = emit.setp(Compare::Lt, Scalar::U32, magnitude, imm(0x7f80_0000));
+        // As floats: the comparison takes the magnitude by itself.
+        let magnitude = emit.op(AbstractOp::Fabs, (F32,), &[a]);
+        let special = emit.setp(Compare::Geu, F32, magnitude, imm(0x7f80_0000));
         let more = emit.add(a, imm(0x1000));
-        let sum = emit.selp(Scalar::B32, more, a, number);
+        let sum = emit.selp(Scalar::B32, a, more, special);
         let cut = emit.and(sum, imm(0xffff_e000));
         if !finite {
             return cut;

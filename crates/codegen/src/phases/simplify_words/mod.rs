@@ -15,6 +15,7 @@
 //! | whether two words are the same of which one has a mask, and the other no bits besides (`(x & 3) == (y & 3)`) | whether `(x ^ y) & 3` is zero, which the logic tells by itself |
 //! | whether the extension of half a word under a mask is zero | whether the half word is |
 //! | a comparison of `p ? 1 : 0` and its like with a number | `p`, `!p`, or known |
+//! | a mask of bits that matrix products of tf32 do not look at (`products`) | what it masks |
 //! | an asynchronous copy that reads all of its bytes or none (`p ? 16 : 0`) | one whose source is ignored, by `!p` |
 //!
 //! Selection takes 64-bit operations apart word by word anyway, but after common subexpressions, and it sees only how a source is made, not which bits it
@@ -26,6 +27,7 @@
 //! One visit of each instruction in preorder of the dominator tree: linear. GeneralOptimize's rewrites follow where something was found.
 
 mod low_words;
+mod products;
 
 use super::general_optimize::optimize_general;
 use crate::emit::{Emit, imm};
@@ -45,12 +47,13 @@ pub fn simplify_words(func: &mut Function, context: &Context<'_>) -> Result<(), 
     if low_words::narrow_to_low_words(func)? {
         optimize_general(func, context)?;
     }
+    let unmasked = products::unmask_products(func);
     let graph = FlowGraph::of(func);
     let walk = DepthFirst::new(&graph);
     let tree = DominatorTree::new(&graph, &walk);
     let mut known = KnownBits::with_capacity(func.value_count());
     let summed = summed_values(func);
-    let mut changed = false;
+    let mut changed = unmasked;
     for block in tree.preorder() {
         let mut next = func.layout.first_inst(block);
         while let Some(inst) = next {
