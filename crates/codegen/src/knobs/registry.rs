@@ -667,7 +667,7 @@ pub static FOLD_PRODUCTS: Key<bool> = Key::<bool>::new(
     "FoldProducts",
     true,
     "SelectInstructions",
-    "wide products that sums alone read become part of them, in whatever block they are",
+    "where the source limits registers, wide products that sums alone read become part of them, in whatever block they are",
 );
 
 /// Whether a tool patches the code into a program.
@@ -809,7 +809,6 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::UNITS.knob,
     &scheduling::PASS_WAITS.knob,
     &scheduling::CONSTANT_LINES.knob,
-    &scheduling::LOOKUPS.knob,
 ];
 
 #[cfg(test)]

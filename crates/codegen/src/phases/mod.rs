@@ -86,6 +86,7 @@ pub use redundant_barriers::{explain as explain_redundant_barriers, remove_redun
 pub use regions::open_convergence_regions;
 pub use remove_nops::remove_nop_code;
 pub use rotate_loops::rotate_loops;
+pub(crate) use share_constants::share_what_is_at_hand;
 pub use share_constants::{explain as explain_shared_constants, share_constants};
 pub use simplify_words::simplify_words;
 pub use sink_behind_loops::sink_behind_loops;

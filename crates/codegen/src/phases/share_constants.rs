@@ -18,13 +18,17 @@ use crate::pipeline::{Context, PhaseError};
 use crate::schedule::budget::{Occupancy, hard_limit};
 use crate::schedule::order::ends_in_turns;
 use crate::tail::tail_start;
+use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DefUse, Liveness, Loop, Place, Pressure};
 use orias_ori::{
     AbstractOp, Block, Class, Function, Inst, Operand, Operation, PhysReg, Reg, Type, Value,
 };
 use orias_sass::Op;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+
+/// How many instructions may lie between the last reader of a number and an equal one that takes its register.
+const MOMENT: u32 = 2;
 
 /// Runs the phase.
 pub fn share_constants(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
@@ -80,7 +84,7 @@ fn plan(func: &Function, context: &Context<'_>) -> Option<(LoopAnalyses, Shared)
 }
 
 /// A number, of one word or two.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Number {
     bits: u64,
     words: u8,
@@ -307,6 +311,58 @@ fn apply(func: &mut Function, shape: &LoopAnalyses, shared: Shared) {
         renamed.extend(made.iter().map(|it| (it.value, value)));
         gone.extend(made.iter().map(|it| it.inst));
     }
+    replace(func, &renamed, gone);
+}
+
+/// A number that comes to a register while that of an equal one is still in use, or was a moment ago, comes there once: that takes an instruction less and no more registers.
+/// For orders that are final: the copies of an unrolled loop need their numbers together there, not where they were.
+pub fn share_what_is_at_hand(func: &mut Function) {
+    let mut known: FxHashSet<(Block, u64)> = FxHashSet::default();
+    let again = func.blocks().any(|block| {
+        let mut words = func.block_insts(block).filter_map(|inst| word(func, inst));
+        words.any(|(bits, _)| !known.insert((block, bits)))
+    });
+    if !again {
+        return;
+    }
+    let uses = DefUse::new(func);
+    let mut places: SecondaryMap<Inst, u32> = SecondaryMap::new();
+    for block in func.blocks() {
+        for (place, inst) in (0..).zip(func.block_insts(block)) {
+            places[inst] = place;
+        }
+    }
+    let mut renamed: FxHashMap<Value, Value> = FxHashMap::default();
+    let mut gone: Vec<Inst> = Vec::new();
+    // By block and number: where it is, and how long.
+    let mut at_hand: FxHashMap<(Block, Number), (Value, u32)> = FxHashMap::default();
+    for made in find(func, &uses) {
+        let reads = uses.uses(made.value).iter();
+        let last = reads.map(
+            |read| match func.layout.inst_block(read.inst) == Some(made.block) {
+                true => places[read.inst],
+                false => u32::MAX,
+            },
+        );
+        let last = last.max().unwrap_or(0);
+        match at_hand.get_mut(&(made.block, made.number)) {
+            Some((value, until)) if places[made.inst] <= until.saturating_add(MOMENT) => {
+                renamed.insert(made.value, *value);
+                gone.push(made.inst);
+                *until = last.max(*until);
+            }
+            _ => {
+                at_hand.insert((made.block, made.number), (made.value, last));
+            }
+        }
+    }
+    if !gone.is_empty() {
+        replace(func, &renamed, gone);
+    }
+}
+
+/// Puts values in the place of others, whose instructions go, with the halves of pairs that nothing reads then.
+fn replace(func: &mut Function, renamed: &FxHashMap<Value, Value>, gone: Vec<Inst>) {
     func.map_all_uses(|reg| match reg.value() {
         Some(value) => renamed.get(&value).map_or(reg, |&value| Reg::from(value)),
         None => reg,

@@ -35,6 +35,8 @@ use super::stores;
 use super::strategies::{self, Asked, Carried, Found, Strategy, Task};
 use super::trial;
 use super::units::Pipe;
+use crate::knobs::registry;
+use crate::phases::share_what_is_at_hand;
 use crate::pipeline::{Context, PhaseError};
 use crate::regalloc;
 use cranelift_entity::SecondaryMap;
@@ -121,6 +123,9 @@ pub fn schedule_instructions(func: &mut Function, context: &Context<'_>) -> Resu
     let before = close.then(|| given.unwrap_or_else(|| func.clone()));
     for (block, order) in planned.orders {
         relink(func, block, &order);
+    }
+    if moved && context.opt_level >= 2 && context.knobs.bool(&registry::SHARE_CONSTANTS) {
+        share_what_is_at_hand(func);
     }
     if let Some(before) = before {
         trial::keep_better(func, before, context);

@@ -197,9 +197,56 @@ fn whole_table(s: &Selector<'_>, op: AbstractOp, scalar: Scalar) -> Option<Table
                 best = table;
                 taken.push(value);
             }
-            None => return Some(best),
+            None => return Some(chained(s, op, &operands, scalar, &best).unwrap_or(best)),
         }
     }
+}
+
+/// The word and the number of a mask that nobody else reads.
+fn mask(s: &Selector<'_>, operand: Operand, scalar: Scalar) -> Option<[Operand; 2]> {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty())?;
+    let (inst, op) = absorbed_logic(s, value, scalar)?;
+    match s.func.operands(inst) {
+        &[_, word, number @ Operand::Imm(_)]
+            if op == AbstractOp::And && word.as_value().is_some() && word.mods().is_empty() =>
+        {
+            Some([word, number])
+        }
+        _ => None,
+    }
+}
+
+/// `(a & m | b & n) | c & o` takes a table for each mask and one for all of them, unless each mask is in the table of what it is joined to: the table of the last one, where it has
+/// another behind it that gains the same. As a chain `n` masked words take `n` instructions.
+fn chained(
+    s: &Selector<'_>,
+    op: AbstractOp,
+    operands: &[Operand],
+    scalar: Scalar,
+    best: &Table,
+) -> Option<Table> {
+    let &[a, b] = operands else { return None };
+    if scalar.bits() != 32 || !matches!(op, AbstractOp::Or | AbstractOp::Xor) {
+        return None;
+    }
+    [(a, b), (b, a)].into_iter().find_map(|(rest, masked)| {
+        let [word, number] = mask(s, masked, scalar)?;
+        let value = rest.as_value().filter(|_| rest.mods().is_empty())?;
+        let (inner, _) = absorbed_logic(s, value, scalar)?;
+        // Only what would be made by itself can be spared.
+        let is_made = |operand: &Operand| best.inputs.contains(operand);
+        let gains = s.func.operands(inner)[1..]
+            .iter()
+            .any(|operand| is_made(operand) && mask(s, *operand, scalar).is_some());
+        if !is_made(&masked) || is_made(&rest) || !gains {
+            return None;
+        }
+        let [rest_bits, word_bits, number_bits] = INPUTS;
+        Some(Table {
+            inputs: vec![rest, word, number],
+            bits: combine(op, rest_bits, word_bits & number_bits),
+        })
+    })
 }
 
 /// How an operand goes into a table.

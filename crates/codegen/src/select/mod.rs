@@ -200,7 +200,9 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let gathering = gathering::find(func, &graph, &apart, &left, &yielding, &divergence);
     let view_fences = mbarrier::need_view_fences(func, &graph);
     let shared_logic = logic_trees::find(func, &chains);
-    let addends = match context.knobs.bool(&knobs::FOLD_PRODUCTS) {
+    // With registers to spare it is as good to keep the product.
+    let is_short = func.attributes.max_registers > 0;
+    let addends = match is_short && context.knobs.bool(&knobs::FOLD_PRODUCTS) {
         true => wide::addends(func, &chains),
         false => EntitySet::new(),
     };

@@ -72,9 +72,8 @@ fn sum_words(
     Ok([low, high])
 }
 
-/// A product of words that is 64 bits wide, made in this block, or one that sums alone read. Where others read it, too, it is made again: one instruction instead of
-/// the two of a sum, and one register that waits for it instead of two. A pointer that a loop moves by a row is advanced so: `p + pitch * 4` is an IMAD.WIDE, though the
-/// pitch in bytes was computed before the loop.
+/// A product of words that is 64 bits wide, made in this block, or, where registers are limited, one that sums alone read. Where others read it, too, it is made again: one instruction instead of
+/// the two of a sum, and one register that waits for it instead of two.
 fn add_wide_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
     let operands = [s.operand(0), s.operand(1)];
     for place in [1, 0] {
@@ -109,12 +108,27 @@ fn is_wide_product(func: &Function, inst: Inst) -> bool {
     wide && scalar.is_some_and(|scalar| scalar.bits() == 32)
 }
 
-/// The wide products of words that nothing but sums of 64 bits reads.
+/// The wide products of words that nothing but sums of 64 bits reads, of two terms each: one of three takes no more instructions than one of two.
 pub(super) fn addends(func: &Function, chains: &DefUse) -> EntitySet<Value> {
+    let is_sum = |inst: Inst| {
+        func.opcode(inst).as_abstract() == Some(AbstractOp::Add)
+            && func.inst(inst).guard().is_always()
+            && (func.modifier::<Scalar>(inst)).is_some_and(|scalar| scalar.bits() == 64)
+    };
+    let goes_into_a_sum = |sum: Inst| {
+        let value = func.result(sum, 0);
+        let reads = value.map_or(&[][..], |value| chains.uses(value));
+        matches!(reads, [read] if is_sum(read.inst)
+            && func.layout.inst_block(read.inst) == func.layout.inst_block(sum))
+    };
     let adds = |reader: Inst| {
-        func.opcode(reader).as_abstract() == Some(AbstractOp::Add)
-            && func.inst(reader).guard().is_always()
-            && (func.modifier::<Scalar>(reader)).is_some_and(|scalar| scalar.bits() == 64)
+        let mut terms = func.value_uses(reader);
+        is_sum(reader)
+            && !goes_into_a_sum(reader)
+            && !terms.any(|term| {
+                let inner = func.defining_inst(term);
+                inner.is_some_and(|inner| is_sum(inner) && goes_into_a_sum(inner))
+            })
     };
     let mut found = EntitySet::new();
     for block in func.blocks() {

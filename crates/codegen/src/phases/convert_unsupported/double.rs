@@ -11,7 +11,7 @@
 //! and every result is done by the same code.
 
 use super::single::{dfma, dmul, dneg, double_quotient, double_reciprocal, double_root};
-use super::{Asked, Expander, Expansion, Results, is_between};
+use super::{Asked, Expander, Expansion, Results, is_between, is_magnitude_between};
 use crate::emit::{Emit, imm};
 use orias_ori::operation::{AbstractOp, Compare, Round, Scalar};
 use orias_ori::{Operand, Type};
@@ -24,8 +24,7 @@ const ONE: Operand = imm(0x3ff0_0000_0000_0000);
 
 /// Whether the high word of a double has a magnitude between 2⁻⁵⁰⁰ and 2⁵⁰⁰.
 fn is_safe(emit: &mut Emit<'_>, high: Operand) -> Operand {
-    let magnitude = emit.and(high, imm(0x7fff_ffff));
-    is_between(emit, magnitude, 0x20b0_0000, 0x5f30_0000)
+    is_magnitude_between(emit, high, 0x20b0_0000, 0x5f30_0000)
 }
 
 /// `value` rounded as `round` asks, where it is rounded to nearest and `rest` has the sign of what is missing.

@@ -52,7 +52,7 @@ fn is_between(emit: &mut Emit<'_>, word: Operand, least: u64, end: u64) -> Opera
     emit.setp(Compare::Lt, Scalar::U32, above, imm(end - least))
 }
 
-/// Whether the magnitude of a single is at least that of the number with the bits `least` and below that of `end`: twice the bits leave the sign out, and the
+/// Whether the magnitude of a single, or of the upper word of a double, is at least that of the number with the bits `least` and below that of `end`: twice the bits leave the sign out, and the
 /// difference is part of the shift.
 fn is_magnitude_between(emit: &mut Emit<'_>, single: Operand, least: u64, end: u64) -> Operand {
     let twice = match single {

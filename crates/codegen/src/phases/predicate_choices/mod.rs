@@ -219,7 +219,7 @@ fn is_zero_test(func: &Function, inst: Inst) -> bool {
         && func.modifier::<Combine>(inst) == Some(Combine::None)
         && matches!(
             func.modifier::<Scalar>(inst),
-            Some(Scalar::B32 | Scalar::U32 | Scalar::S32)
+            Some(Scalar::B16 | Scalar::U16 | Scalar::S16 | Scalar::B32 | Scalar::U32 | Scalar::S32)
         )
         && result.as_value().is_some()
         && left.mods().is_empty()

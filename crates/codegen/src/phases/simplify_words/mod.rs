@@ -13,6 +13,7 @@
 //! | a sum of 64 bits whose low words never carry and whose high words are known | `collect` of a sum of 32 bits and a number |
 //! | a comparison of 64 bits whose high words are the same number | one of the low words, without sign |
 //! | whether two words are the same of which one has a mask, and the other no bits besides (`(x & 3) == (y & 3)`) | whether `(x ^ y) & 3` is zero, which the logic tells by itself |
+//! | whether the extension of half a word under a mask is zero | whether the half word is |
 //! | a comparison of `p ? 1 : 0` and its like with a number | `p`, `!p`, or known |
 //! | a mask of bits that matrix products of tf32 do not look at (`products`) | what it masks |
 //! | an asynchronous copy that reads all of its bytes or none (`p ? 16 : 0`) | one whose source is ignored, by `!p` |
@@ -124,6 +125,8 @@ enum Found {
     WithZero(Compare, Operand),
     /// Whether two words have the same bits of a mask.
     Masked([Operand; 2], u64),
+    /// Whether half a word is zero.
+    Half(Operand),
     /// Two words.
     Words([Word; 2]),
     /// The same of another source in that place.
@@ -383,6 +386,9 @@ fn find_comparison(
     if let Some(compare) = tested_bit(func, known, inst, a, b).filter(|_| whole) {
         return Some(Found::WithZero(compare, a));
     }
+    if let Some(half) = tested_half(func, inst, a, b).filter(|_| whole) {
+        return Some(Found::Half(half));
+    }
     if whole && let Some((words, mask)) = masked(func, known, inst, a, b) {
         return Some(Found::Masked(words, mask));
     }
@@ -486,6 +492,33 @@ fn masked(
         }
     }
     None
+}
+
+/// The half word under a mask that `a` extends, if it was asked whether that is zero: the logic of the mask tells by itself.
+fn tested_half(func: &Function, inst: Inst, a: Operand, b: Operand) -> Option<Operand> {
+    let asks = matches!(func.modifier::<Compare>(inst)?, Compare::Eq | Compare::Ne)
+        && func.modifier::<Scalar>(inst)?.bits() == 32
+        && matches!(b, Operand::Imm(number) if number.bits() == 0);
+    let extension = func.defining_inst(a.as_value().filter(|_| asks)?)?;
+    let extends = func.opcode(extension).as_abstract() == Some(AbstractOp::Cvt)
+        && func.inst(extension).guard().is_always()
+        && matches!(
+            func.modifier::<SourceType>(extension).map(Scalar::from),
+            Some(Scalar::S16 | Scalar::U16)
+        )
+        && matches!(
+            func.modifier::<Scalar>(extension),
+            Some(Scalar::S32 | Scalar::U32 | Scalar::B32)
+        );
+    let &[_, half] = func.operands(extension) else {
+        return None;
+    };
+    let mask = func.defining_inst(half.as_value().filter(|_| extends && plain(half))?)?;
+    let is_mask = func.opcode(mask).as_abstract() == Some(AbstractOp::And)
+        && func.inst(mask).guard().is_always()
+        && func.modifier::<Scalar>(mask)?.bits() == 16
+        && matches!(func.operands(mask), [_, _, Operand::Imm(_)]);
+    is_mask.then_some(half)
 }
 
 /// How many choices between sizes are looked through.
@@ -595,6 +628,16 @@ fn rewrite(
             };
             let mut operands = results.clone();
             operands.extend(words);
+            operands.extend(sources.iter().skip(2));
+            func.replace_with_abstract(inst, op, mods, results.len(), &operands);
+            return Ok(());
+        }
+        Found::Half(half) => {
+            let Some(mods) = op.row().with_modifier(mods, Scalar::U16) else {
+                return Ok(());
+            };
+            let mut operands = results.clone();
+            operands.extend([half, imm(0)]);
             operands.extend(sources.iter().skip(2));
             func.replace_with_abstract(inst, op, mods, results.len(), &operands);
             return Ok(());
