@@ -29,6 +29,8 @@ pub struct Limits {
     pub cache_line: u32,
     /// Bytes of the first cache that local memory gets, of all threads of a multiprocessor together.
     pub local_cache: u64,
+    /// Cycles of a load from global or local memory that hits the first cache, and of what reads it.
+    pub first_cache: u16,
     /// Cycles of a load that misses the first cache.
     pub next_cache: u16,
     /// Bytes of a line of the caches for constants.

@@ -10,8 +10,8 @@
 use crate::flow::UnknownTiming;
 use orias_machine::Machine;
 use orias_machine::issue::Unit;
-use orias_machine::timing::{Arrival, Completion, Place, Queue, Result as Written};
-use orias_sass::Instruction;
+use orias_machine::timing::{Arrival, Completion, Cycles, Place, Queue, Result as Written};
+use orias_sass::{Instruction, MemoryEffect, Op, Space};
 
 /// Cycles from the issue of the first instruction to the moment at which the one behind the last may issue.
 pub fn estimate(machine: &Machine, instructions: &[Instruction]) -> Result<u32, UnknownTiming> {
@@ -36,10 +36,7 @@ pub fn estimate(machine: &Machine, instructions: &[Instruction]) -> Result<u32, 
             let free = &mut units[unit as usize];
             *free = (*free).max(now + u32::from(cycles));
         }
-        let mut done = now
-            + timing
-                .typical
-                .map_or(0, |typical| u32::from(typical.cycles));
+        let mut done = now + latency(machine, op, timing.typical);
         if let Completion::InOrder(queue) = timing.completion {
             let last = &mut queues[match queue {
                 Queue::Shared => 0,
@@ -71,6 +68,19 @@ pub fn estimate(machine: &Machine, instructions: &[Instruction]) -> Result<u32, 
         };
     }
     Ok(now)
+}
+
+/// What to expect of a variable latency: `typical`, or what a load takes that finds its bytes in the nearest cache.
+fn latency(machine: &Machine, op: Op, typical: Option<Cycles>) -> u32 {
+    let memory = op.row().memory;
+    let is_cached = |it: &MemoryEffect| {
+        let far = matches!(it.space, Space::Global | Space::Local | Space::Generic);
+        far && it.reads && !it.writes
+    };
+    match !memory.is_empty() && memory.iter().all(is_cached) {
+        true => u32::from(machine.limits.first_cache),
+        false => typical.map_or(0, |typical| u32::from(typical.cycles)),
+    }
 }
 
 /// Cycles until all results of fixed latency can be read by arithmetic.

@@ -19,6 +19,7 @@
 //! | `gpu generated COUNT ASSEMBLERS [--seed=K] [--flavour=plain\|rich] [--seconds=N]` | generates programs, runs them as each assembler makes them, and compares them with the interpreter |
 //! | `gpu sweeps ASSEMBLERS [--full]` | single-precision functions of all 2^32 operands, and 10^8 hard operands of the others, against ptxas |
 //! | `gpu clock` | measures small kernels by the chip's clock and compares the static estimates of their cycles |
+//! | `gpu cycles COUNT [--seed=K] [--write=FILE]` | measures generated kernels of one warp by the chip's clock and compares the static estimates |
 //! | `gpu release` | measures how soon after each reader of fixed latency its sources may be overwritten |
 //! | `gpu latency` | measures how soon after each producer each kind of consumer sees the new value |
 //! | `gpu mutants --convergence MANIFESTS FOLDERS COUNT SECONDS [FIRST] [--write FILE]` | the same for mutants of where lanes meet, a process for each, of several manifests and folders (commas between them); writes down all of them |
@@ -33,6 +34,7 @@ mod bare;
 mod clock;
 mod compare_forms;
 mod convergence;
+mod cycles;
 mod declarations;
 mod driver;
 pub(crate) mod forms;
@@ -100,6 +102,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         ["mufu", part] => mufu::compare(count(part)? as u32),
         ["programs", folder] => programs::run(folder, LIMIT),
         ["clock"] => clock::compare(),
+        ["cycles", n, rest @ ..] => cycles::run(count(n)?, rest),
         ["latency"] => latency::measure(),
         ["release"] => release::measure(),
         ["mutants", rest @ ..] => {
@@ -135,7 +138,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
                   | gpu times MANIFEST CUBINS FOLDER,FOLDER [--rounds N] [--filter TEXT] [--once] \
                   | gpu digests MANIFEST CUBINS FILE | gpu ablation FOLDER MANIFEST | gpu forms LANES [ASSEMBLER] | gpu forms-module \
                   | gpu declarations FILE [COUNT] | gpu generated COUNT ASSEMBLERS [--seed=K] [--flavour=plain|rich] [--seconds=N] | gpu sweeps ASSEMBLERS [--full] | gpu record FILE | gpu matrices WARPS | gpu mufu [PART] \
-                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu latency | gpu release | gpu mutants [--convergence] MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
+                  | gpu record-matrices FILE | gpu programs FOLDER | gpu clock | gpu cycles COUNT [--seed=K] [--write=FILE] | gpu latency | gpu release | gpu mutants [--convergence] MANIFEST CUBINS COUNT SECONDS [FIRST] [--write FILE] \
                   | gpu heal MANIFEST CUBINS AGAINST [--filter TEXT,TEXT] [--seconds N]"
             .to_owned()),
     }

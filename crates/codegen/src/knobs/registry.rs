@@ -194,6 +194,24 @@ pub static LATE_READS: Key<i64> = Key::<i64>::new(
     "instructions for which registers that an operation reads late are not written, as long as others are free of cost",
 );
 
+/// In how many loops a block has to be for that.
+pub static LATE_READS_DEPTH: Key<i64> = Key::<i64>::new(
+    10108,
+    "AllocateRegistersLateReadsDepth",
+    1,
+    "AllocateRegisters",
+    "how many loops a block has to be in for its registers to be left alone while they are read late",
+);
+
+/// Whether an allocation with which more thread blocks fit is tried where one is near.
+pub static REACH_EDGES: Key<bool> = Key::<bool>::new(
+    10109,
+    "AllocateRegistersReachEdges",
+    true,
+    "AllocateRegisters",
+    "kernels that miss an occupancy edge by a few registers are allocated once more with as many as it has",
+);
+
 /// What PostSchedule's score counts for a cycle of the longest chain of dependences that starts with an instruction.
 pub static POST_SCHEDULE_CHAIN: Key<f64> = Key::<f64>::new(
     10110,
@@ -634,6 +652,15 @@ pub static AGGREGATE_UPDATES: Key<bool> = Key::<bool>::new(
     "lanes that update one word together combine their numbers, and one of them updates memory",
 );
 
+/// Whether wide products go into sums in other blocks.
+pub static FOLD_PRODUCTS: Key<bool> = Key::<bool>::new(
+    10132,
+    "FoldProducts",
+    true,
+    "SelectInstructions",
+    "wide products that sums alone read become part of them, in whatever block they are",
+);
+
 /// Whether a tool patches the code into a program.
 pub static PATCH_CODE: Key<bool> = Key::<bool>::new(
     10131,
@@ -734,6 +761,8 @@ pub static KNOBS: &[&Knob] = &[
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
     &LATE_READS.knob,
+    &LATE_READS_DEPTH.knob,
+    &REACH_EDGES.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,
     &POST_SCHEDULE_BANK.knob,
@@ -742,6 +771,7 @@ pub static KNOBS: &[&Knob] = &[
     &POST_SCHEDULE_KEEP.knob,
     &MERC_ENCODING_CACHE.knob,
     &AGGREGATE_UPDATES.knob,
+    &FOLD_PRODUCTS.knob,
     &PATCH_CODE.knob,
     &MERC_TRACE.knob,
     &scheduling::INSTRUCTIONS.knob,
@@ -757,6 +787,7 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::PIPELINE.knob,
     &scheduling::MATRIX_FIRST.knob,
     &scheduling::UNITS.knob,
+    &scheduling::LOOKUPS.knob,
     &scheduling::PASS_WAITS.knob,
     &scheduling::CONSTANT_LINES.knob,
 ];

@@ -29,6 +29,7 @@ mod file;
 mod frame;
 mod last_uses;
 mod moves;
+mod occupancy_edge;
 mod packing;
 mod ranges;
 mod relations;
@@ -120,7 +121,10 @@ fn attempt_held(
     aims: Aims<'_>,
 ) -> Result<(), PhaseError> {
     if !holds_warpgroup_operands(func) {
-        return attempt(func, files, aims, None).map(|_| ());
+        let before = func.clone();
+        attempt(func, files, aims, None)?;
+        occupancy_edge::reach(func, &before, files, aims);
+        return Ok(());
     }
     let mut free = func.clone();
     release_warpgroup_operands(&mut free);
@@ -335,6 +339,7 @@ fn place(
         live: &ready.live,
         last_uses: &ready.last_uses,
         walk: &ready.walk,
+        loops: &ready.loops,
         tokens: &ready.tokens,
     };
     let scans = Scans::new(func, facts)?;

@@ -6,7 +6,7 @@
 //! less is kept. If it still needs more registers than are live at once, scans that may use no more than so many are compared with it, at the edge and below: moves are the
 //! price on the one side, a block, or registers alone, on the other.
 //!
-//! Cost: one scan where tuples found their places without moves, and up to [`ROUNDS`] more in two manners where they did not. What scans have in common is found once.
+//! Cost: one scan where tuples found their places without moves, and up to [`ROUNDS`] more in three manners where they did not. What scans have in common is found once.
 
 use super::assign::{BlockBoundaries, Budget, Edits, Facts, Manner, Products, Scans, Stop};
 use super::{calls, counts, edges};
@@ -79,6 +79,8 @@ pub(super) struct Packing {
     price: f64,
     /// For so many instructions operations that read late are taken to read their registers.
     late: u32,
+    /// In how many loops a block has to be for that.
+    late_depth: u32,
 }
 
 impl Packing {
@@ -97,6 +99,7 @@ impl Packing {
             threads_are_known: func.attributes.max_threads != [0; 3],
             price: usage.price(),
             late: usage.late_reads() * knobs.int(&registry::LATE_READS).clamp(0, 1 << 10) as u32,
+            late_depth: knobs.int(&registry::LATE_READS_DEPTH).clamp(0, 1 << 10) as u32,
         }
     }
 
@@ -180,8 +183,9 @@ impl Packing {
             if within >= best.named {
                 continue;
             }
-            let manners = [Manner::WidestFirst, Manner::Lowest, Manner::AsMet].into_iter();
+            let manners = [Manner::WidestFirst, Manner::Lowest, Manner::AsMet];
             let better = manners
+                .into_iter()
                 .filter_map(|manner| attempt(within, manner).ok())
                 .find(|packed| self.pays(&best, packed));
             match better {
@@ -200,6 +204,7 @@ impl Packing {
             cheap: limit,
             free: limit,
             late: 0,
+            late_depth: 0,
         });
         budgets[Class::R as usize] = Budget {
             usable,
@@ -207,6 +212,7 @@ impl Packing {
             cheap: self.edge.max(self.enough),
             free: self.free.max(self.enough),
             late: self.late,
+            late_depth: self.late_depth,
         };
         budgets
     }
@@ -370,6 +376,6 @@ fn rewrite(
 }
 
 /// Whether the registers of a function by itself decide how many blocks fit.
-fn is_counted(func: &Function) -> bool {
+pub(super) fn is_counted(func: &Function) -> bool {
     func.kind == FunctionKind::Entry && !calls::has_calls(func) && counts::largest(func).is_none()
 }

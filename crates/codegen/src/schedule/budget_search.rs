@@ -19,7 +19,7 @@ const NEAR: u32 = 2;
 const BEYOND: usize = 2;
 
 /// An order that costs warps has to cost less than this share of one that does not: what an order takes is a guess, how many warps there are is not.
-const GAIN: f64 = 0.9;
+const GAIN: f64 = 0.95;
 
 /// By how many registers the bottom-up order is leaner than others, where it is kept for the sake of registers alone.
 const LEANER: i32 = 4;
@@ -27,28 +27,44 @@ const LEANER: i32 = 4;
 /// In functions with matrix operations, what a register fewer than the order before needed is worth, times what one more costs.
 const SPARED: f64 = 0.4;
 
-/// Where warps fill the machine, an order that costs some of them may take so many times as long: as good as nothing.
-const SAME: f64 = 1.002;
+/// Where warps fill the machine, an order that costs some of them may take so many times as long, with everything in caches and with all of it in memory.
+const SAME: [f64; 2] = [1.01, 1.04];
+
+/// Orders that cost warps are looked for where the one under no budget takes a warp alone less than this share of what is known.
+const PROMISES: f64 = 0.9;
 
 /// What the orders within a budget cost.
 struct Cost {
     budget: i32,
+    /// The most live registers of its orders.
+    needed: i32,
     /// Warps of each scheduler.
     warps: u32,
     /// What each of them takes where all of them are there: with everything in caches, and with all of it in memory.
     full: [f64; 2],
-    /// What a warp takes as far as one can say who does not know the launch.
+    /// What a warp takes alone.
+    alone: f64,
+    /// What it takes as far as one can say who does not know the launch.
     usual: f64,
+    /// By how many times registers beyond those that the order before needed make that dearer.
+    price: f64,
+}
+
+/// Budgets that leave fewer warps than the order before did, and the blocks that may gain by them.
+struct Beyond {
+    budgets: Vec<i32>,
+    waiting: Vec<usize>,
 }
 
 impl Cost {
     /// Whether it is better than that of a budget that was tried before.
     fn beats(&self, known: &Cost) -> bool {
         if self.warps >= known.warps {
-            return self.usual < known.usual;
+            return self.usual * self.price < known.usual * known.price;
         }
-        let mut full = self.full.iter().zip(known.full);
-        self.usual < known.usual * GAIN && full.all(|(mine, theirs)| *mine <= theirs * SAME)
+        // What its registers cost is the warps that are not there, which it has.
+        let mut full = self.full.iter().zip(known.full).zip(SAME);
+        self.usual < known.usual * GAIN && full.all(|((mine, theirs), same)| *mine <= theirs * same)
     }
 }
 
@@ -114,8 +130,8 @@ impl Scheduler<'_> {
             .map(|budget| (budget as i32).min(ceiling))
             .collect();
         budgets.dedup();
-        let beyond = self.beyond(movable, same);
-        if let ([only], [], false) = (&budgets[..], &beyond[..], matrix) {
+        let beyond = self.beyond(movable, same, had);
+        if let ([only], None, false) = (&budgets[..], &beyond, matrix) {
             self.refill(movable, *only);
             return *only;
         }
@@ -128,17 +144,8 @@ impl Scheduler<'_> {
                 best = Some(cost);
             }
         }
-        for budget in beyond {
-            for candidates in movable.iter_mut() {
-                let now = candidates.choices[0].registers();
-                if now <= only_reduce && self.does_badly(candidates) {
-                    self.fill(candidates, budget);
-                }
-            }
-            let cost = self.cost(movable, fixed, budget, had, matrix);
-            if best.as_ref().is_none_or(|known| cost.beats(known)) {
-                best = Some(cost);
-            }
+        if let Some(beyond) = beyond {
+            self.try_beyond(movable, fixed, &beyond, (had, matrix), &mut best);
         }
         if let Some(known) = &mut best
             && matrix
@@ -172,30 +179,67 @@ impl Scheduler<'_> {
             }
             self.refill(movable, budget);
             let cost = self.cost(movable, fixed, budget, had, true);
-            if cost.warps >= best.warps && cost.usual < best.usual {
+            if cost.warps >= best.warps && cost.beats(best) {
                 *best = cost;
             }
         }
     }
 
-    /// The most live registers of each of the next smaller numbers of warps, where some block waits for what more registers could keep in flight.
-    fn beyond(&self, movable: &[Candidates], same: i32) -> Vec<i32> {
+    /// The most live registers of each of the next smaller numbers of warps and the most that there are, where some block waits for what more registers could keep in
+    /// flight; and these blocks.
+    fn beyond(&self, movable: &[Candidates], same: i32, had: i32) -> Option<Beyond> {
+        let waiting = (0..movable.len()).filter(|&it| self.does_badly(&movable[it]));
+        let waiting: Vec<usize> = waiting.collect();
+        let most = self
+            .hard
+            .min(self.occupancy.launchable(had.max(0) as u32) as i32);
+        if waiting.is_empty() || most <= same {
+            return None;
+        }
         let mut budgets = Vec::new();
-        if !movable.iter().any(|candidates| self.does_badly(candidates)) {
-            return budgets;
+        let mut next = self.occupancy.above(same.max(1) as u32);
+        while let Some(live) = next.filter(|&live| budgets.len() < BEYOND && (live as i32) < most) {
+            budgets.push(live as i32);
+            next = self.occupancy.above(live);
         }
-        let mut most = same.max(1) as u32;
-        for _ in 0..BEYOND {
-            let Some(next) = self.occupancy.above(most) else {
-                break;
-            };
-            most = next;
-            if most as i32 > self.hard {
-                break;
+        budgets.push(most);
+        Some(Beyond { budgets, waiting })
+    }
+
+    /// Tries budgets that leave fewer warps: the largest first, which says whether there is something to gain.
+    fn try_beyond(
+        &self,
+        movable: &mut [Candidates],
+        fixed: &[FixedBlock],
+        beyond: &Beyond,
+        (had, matrix): (i32, bool),
+        best: &mut Option<Cost>,
+    ) {
+        let (_, only_reduce) = self.options.reduce_limits();
+        let Some((&most, budgets)) = beyond.budgets.split_last() else {
+            return;
+        };
+        let mut cost_of = |budget: i32| {
+            for &block in &beyond.waiting {
+                if movable[block].choices[0].registers() <= only_reduce {
+                    self.fill(&mut movable[block], budget);
+                }
             }
-            budgets.push(most as i32);
+            self.cost(movable, fixed, budget, had, matrix)
+        };
+        let unlimited = cost_of(most);
+        let mut costs = Vec::new();
+        let known = best.as_ref().map_or(f64::INFINITY, |known| known.alone);
+        if unlimited.alone < known * PROMISES {
+            let below = budgets.iter().filter(|&&budget| budget < unlimited.needed);
+            costs.extend(below.map(|&budget| cost_of(budget)));
         }
-        budgets
+        costs.push(unlimited);
+        for cost in costs {
+            if best.as_ref().is_none_or(|known| cost.beats(known)) {
+                *best = Some(cost);
+            }
+        }
     }
 
     /// Adds the order of each result right before its reader if that may let more warps run.
@@ -276,9 +320,12 @@ impl Scheduler<'_> {
         };
         Cost {
             budget,
+            needed,
             warps,
             full,
-            usual: usual * (1.0 + price * extra),
+            alone: demand.alone,
+            usual,
+            price: 1.0 + price * extra,
         }
     }
 
@@ -309,27 +356,24 @@ mod tests {
 
     #[test]
     fn warps_are_given_up_only_for_what_loses_nothing_where_all_of_them_are_there() {
-        let known = Cost {
-            budget: 29,
-            warps: 16,
-            full: [100.0, 200.0],
-            usual: 300.0,
+        let cost = |warps, full, usual, price| Cost {
+            budget: 35,
+            needed: 35,
+            warps,
+            full,
+            alone: 600.0,
+            usual,
+            price,
         };
-        let wins = |warps, full, usual| {
-            let cost = Cost {
-                budget: 35,
-                warps,
-                full,
-                usual,
-            };
-            cost.beats(&known)
-        };
-        assert!(wins(12, [100.1, 200.1], 260.0));
-        assert!(!wins(12, [101.0, 180.0], 260.0));
-        assert!(!wins(12, [90.0, 202.0], 260.0));
+        let known = cost(16, [100.0, 200.0], 300.0, 1.0);
+        let wins = |warps, full, usual| cost(warps, full, usual, 1.1).beats(&known);
+        assert!(wins(12, [100.5, 207.0], 280.0));
+        assert!(!wins(12, [102.0, 180.0], 280.0));
+        assert!(!wins(12, [90.0, 210.0], 280.0));
         // What is gained has to be more than a guess may be wrong by.
-        assert!(!wins(12, [100.0, 200.0], 280.0));
-        assert!(wins(16, [101.0, 202.0], 299.0));
-        assert!(!wins(16, [90.0, 190.0], 300.0));
+        assert!(!wins(12, [100.0, 200.0], 290.0));
+        // Where registers cost no warps, they have a price.
+        assert!(wins(16, [103.0, 206.0], 270.0));
+        assert!(!wins(16, [90.0, 190.0], 280.0));
     }
 }

@@ -16,7 +16,7 @@ use orias_ori::{Block, Function, Inst};
 const WORD: f64 = 20.0;
 
 /// An order with more accesses has to cost less than this share of what one with fewer does.
-const GAIN: f64 = 0.9;
+const GAIN: f64 = 0.7;
 
 /// Orders of some blocks, and what is estimated of them.
 #[derive(Clone, Debug, Default)]

@@ -139,6 +139,7 @@ impl<'a> Options<'a> {
             piece: PIECE,
             passes_waits: self.knobs.bool(&knob::PASS_WAITS),
             fetches_lines: self.knobs.bool(&knob::CONSTANT_LINES),
+            counts_lookups: self.knobs.bool(&knob::LOOKUPS),
         }
     }
 

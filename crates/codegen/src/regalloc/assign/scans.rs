@@ -96,6 +96,7 @@ impl<'a> Scans<'a> {
         let Facts {
             graph,
             walk: _,
+            loops,
             frequencies,
             live,
             last_uses,
@@ -158,6 +159,7 @@ impl<'a> Scans<'a> {
             func,
             graph,
             live,
+            loops,
             frequencies,
             last_uses,
         };

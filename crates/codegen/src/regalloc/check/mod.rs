@@ -7,7 +7,7 @@
 //! decides: only the code before, the code after, and what the instructions that were added do.
 //!
 //! Values with equal contents have one name: a part has the name of its place in the tuple, a copy that of its source, and
-//! two instructions without inputs that compute the same thing define the same name. An instruction with one input that is
+//! two instructions without inputs that compute the same thing define the same name. An instruction that is
 //! run again defines the names that the original makes of what it reads now.
 //!
 //! Where the kernel gives registers back, their names are lost, and nobody names one that its warp may not have ([`counts`], asked where the counts stay).
@@ -23,7 +23,7 @@ pub(super) use counts::are_kept as counts_are_kept;
 use super::calls::{self, is_call};
 use crate::pipeline::PhaseError;
 use cranelift_entity::EntityRef;
-use naming::{Naming, one_input, one_input_register};
+use naming::{Naming, inputs, is_computed, results};
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::{
@@ -220,7 +220,7 @@ impl Checker<'_> {
                 self.same_inst(inst)?;
             }
             for inst in self.after.block_insts(block) {
-                if self.is_old(inst) && one_input(self.before, inst).is_some() {
+                if self.is_old(inst) && is_computed(self.before, inst) {
                     self.same_inst(inst)?;
                 }
             }
@@ -230,7 +230,7 @@ impl Checker<'_> {
 
     /// Whether `inst`, of the code before, may be gone, because it is run again where its result is needed.
     fn may_go(&self, inst: Inst) -> bool {
-        self.names.is_repeatable(self.before, inst) || one_input(self.before, inst).is_some()
+        self.names.is_repeatable(self.before, inst) || is_computed(self.before, inst)
     }
 
     fn same_inst(&self, inst: Inst) -> Result<(), PhaseError> {
@@ -430,7 +430,10 @@ impl Checker<'_> {
             {
                 // A comparison with zero that is made again looks the same.
                 let compared = held(state, Class::R, from.index());
-                let mut names = self.names.derived(after, inst, &compared);
+                let derived = self
+                    .names
+                    .derived(after, inst, std::slice::from_ref(&compared));
+                let mut names = derived.into_iter().next().unwrap_or_default();
                 names.extend(unwrap(compared));
                 state
                     .held
@@ -452,16 +455,23 @@ impl Checker<'_> {
                     .held
                     .insert(Place::Register(Class::UR, to.index()), names);
             }
-            _ if let Some((to, from)) = one_input_register(after, inst) => {
-                let names =
-                    self.names
-                        .derived(after, inst, &held(state, from.class(), from.index()));
-                if names.is_empty() {
+            _ if is_computed(after, inst) => {
+                let units = |regs: Vec<Reg>| -> Vec<PhysReg> {
+                    let regs = regs.into_iter().filter_map(Reg::phys);
+                    regs.flat_map(PhysReg::units).collect()
+                };
+                let read = units(inputs(after, inst)).into_iter();
+                let read: Vec<Names> = read
+                    .map(|unit| held(state, unit.class(), unit.index()))
+                    .collect();
+                let derived = self.names.derived(after, inst, &read);
+                if derived.is_empty() {
                     return Err(self.wrong(inst, "rematerialised from something else".into()));
                 }
-                state
-                    .held
-                    .insert(Place::Register(to.class(), to.index()), names);
+                for (unit, names) in units(results(after, inst)).into_iter().zip(derived) {
+                    let place = Place::Register(unit.class(), unit.index());
+                    state.held.insert(place, names);
+                }
             }
             _ => {
                 let Some(value) = self.names.repeated(after, inst) else {

@@ -13,8 +13,8 @@ pub(super) struct Naming {
     names: FxHashMap<(Value, u8), Option<Name>>,
     /// Instructions without inputs, by what they compute: the first value each defines.
     repeated: FxHashMap<String, Value>,
-    /// Instructions with one input, by what they compute and of which contents: the contents they make.
-    derived: FxHashMap<(String, Name), Names>,
+    /// Instructions with inputs, by what they compute and of which contents: what they make, by register.
+    derived: FxHashMap<(String, Vec<Name>), Vec<Names>>,
 }
 
 impl Naming {
@@ -44,23 +44,59 @@ impl Naming {
             }
         }
         for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
-            if let Some((value, source)) = one_input(func, inst)
-                && let (Some(made), Some(of)) = (naming.name(value, 0), naming.name(source, 0))
+            if !is_computed(func, inst) {
+                continue;
+            }
+            let names = |regs: Vec<Reg>| -> Option<Vec<Name>> {
+                let values = regs.into_iter().map(Reg::value);
+                let mut names = Vec::new();
+                for value in values {
+                    let value = value?;
+                    let units = 0..func.value_type(value).len();
+                    for unit in units {
+                        names.push(naming.name(value, unit)?);
+                    }
+                }
+                Some(names)
+            };
+            if let (Some(of), Some(made)) = (names(inputs(func, inst)), names(results(func, inst)))
             {
                 let key = (computation_of_any(func, inst), of);
-                naming.derived.entry(key).or_default().insert(made);
+                let known = naming.derived.entry(key).or_default();
+                known.resize(made.len(), Names::default());
+                for (known, made) in known.iter_mut().zip(made) {
+                    known.insert(made);
+                }
             }
         }
         naming
     }
 
-    /// What `inst`, of the code after, makes of a register with these contents.
-    pub(super) fn derived(&self, func: &Function, inst: Inst, input: &Names) -> Names {
+    /// What `inst`, of the code after, makes of registers with these contents, by register; empty if that is nothing known.
+    pub(super) fn derived(&self, func: &Function, inst: Inst, inputs: &[Names]) -> Vec<Names> {
+        /// More combinations are not looked at: nothing is proved by that, and nothing taken for granted.
+        const MOST: usize = 256;
+        let mut combinations: Vec<Vec<Name>> = vec![Vec::new()];
+        for names in inputs {
+            let longer = combinations.iter().flat_map(|known| {
+                names
+                    .iter()
+                    .map(|&name| known.iter().copied().chain([name]).collect())
+            });
+            combinations = longer.take(MOST).collect();
+        }
         let computation = computation_of_any(func, inst);
-        let made = input
-            .iter()
-            .filter_map(|&name| self.derived.get(&(computation.clone(), name)));
-        made.flatten().copied().collect()
+        let mut made: Vec<Names> = Vec::new();
+        for combination in combinations {
+            let Some(found) = self.derived.get(&(computation.clone(), combination)) else {
+                continue;
+            };
+            made.resize(found.len(), Names::default());
+            for (made, found) in made.iter_mut().zip(found) {
+                made.extend(found);
+            }
+        }
+        made
     }
 
     pub(super) fn name(&self, value: Value, unit: u8) -> Option<Name> {
@@ -162,38 +198,30 @@ fn computation(func: &Function, inst: Inst) -> String {
     format!("{:?} {operands:?} {len:?}", func.inst(inst).operation())
 }
 
-/// The result of an instruction that makes one register of one other and of constants, and that other.
-fn one_input_reg(func: &Function, inst: Inst) -> Option<(Reg, Reg)> {
+/// Whether an instruction makes its results of registers and constants, and does nothing else.
+pub(super) fn is_computed(func: &Function, inst: Inst) -> bool {
     let Operation::Machine(op, _) = func.inst(inst).operation() else {
-        return None;
+        return false;
     };
     let row = op.row();
-    let plain = func.inst(inst).guard().is_always()
+    func.inst(inst).guard().is_always()
         && row.effects.is_empty()
         && row.memory.is_empty()
-        && func.edges(inst).is_empty();
+        && func.edges(inst).is_empty()
+        && func.kept(inst).is_empty()
+        && !inputs(func, inst).is_empty()
+}
+
+/// The registers that an instruction reads, but for those that are constant.
+pub(super) fn inputs(func: &Function, inst: Inst) -> Vec<Reg> {
     let changes = |reg: &Reg| !reg.phys().is_some_and(PhysReg::is_constant);
-    let mut uses = func.uses(inst).filter(changes);
-    let mut defs = func.defs(inst).filter(changes);
-    match (defs.next(), defs.next(), uses.next(), uses.next()) {
-        (Some(to), None, Some(from), None) if plain => Some((to, from)),
-        _ => None,
-    }
+    func.uses(inst).filter(changes).collect()
 }
 
-/// The values of such an instruction of the code before, each in one register.
-pub(super) fn one_input(func: &Function, inst: Inst) -> Option<(Value, Value)> {
-    let (to, from) = one_input_reg(func, inst)?;
-    let (to, from) = (to.value()?, from.value()?);
-    let single = func.value_type(to).len() == 1 && func.value_type(from).len() == 1;
-    single.then_some((to, from))
-}
-
-/// The registers of such an instruction of the code after.
-pub(super) fn one_input_register(func: &Function, inst: Inst) -> Option<(PhysReg, PhysReg)> {
-    let (to, from) = one_input_reg(func, inst)?;
-    let (to, from) = (to.phys()?, from.phys()?);
-    (to.units().count() == 1 && from.units().count() == 1).then_some((to, from))
+/// The registers that it writes.
+pub(super) fn results(func: &Function, inst: Inst) -> Vec<Reg> {
+    let changes = |reg: &Reg| !reg.phys().is_some_and(PhysReg::is_constant);
+    func.defs(inst).filter(changes).collect()
 }
 
 /// What an instruction computes, whatever registers it reads.

@@ -33,6 +33,7 @@ mod derive;
 mod distances;
 mod look;
 mod params;
+mod recompute;
 mod residence;
 mod split;
 mod staying;
@@ -348,9 +349,14 @@ fn only_computes(func: &Function, inst: Inst) -> bool {
         && (effects == Effects::NONE
             || effects == Effects::READS
             || reads_what_is_fixed(func, inst))
-        && func.inst(inst).guard().is_always()
-        && !func.is_named(inst)
+        && is_alone(func, inst)
         && func.value_defs(inst).count() == 1
+}
+
+/// Whether `inst` runs whatever its guard, and nobody knows it but those who read its results.
+fn is_alone(func: &Function, inst: Inst) -> bool {
+    func.inst(inst).guard().is_always()
+        && !func.is_named(inst)
         && func.implicit_defs(inst).is_empty()
 }
 

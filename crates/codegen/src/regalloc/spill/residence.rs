@@ -2,8 +2,8 @@
 //!
 //! After Braun and Hack (2009). Blocks are visited in reverse postorder. A set of values, never more than there is room for, is carried through each
 //! block: what an instruction reads is brought in, and where that is too much, whatever is read again furthest on leaves ([`distances`]). At the
-//! start of a block those are in registers that are so on all ways there, and then the nearest of those that are on some way; at the head of a loop the
-//! nearest of what the loop reads, and of what lives through it as much as its own needs leave room for. Edges make the
+//! start of a block those are in registers that are so on all ways there, and then the nearest of those that are on some way, but for parameters that nobody reads and that
+//! are only passed on to where they are in memory; at the head of a loop the nearest of what the loop reads, and of what lives through it as much as its own needs leave room for. Edges make the
 //! two sides agree: values are loaded, or just forgotten.
 //!
 //! Who leaves before the loop reads it need not have been there: every iteration would store or forget it at the top and load it again at the bottom. Once
@@ -15,19 +15,24 @@
 //! Cost: O(operands + live pairs of value and block), and for each value that leaves, a look at all that are there.
 
 use super::super::counts::Room;
-use super::can_repeat;
+use super::super::edges::before_end;
 use super::distances::{Distances, EXIT, NEVER, for_each_read};
+use super::recompute::{Recipe, Recipes};
 use super::staying::staying;
+use crate::tail::group_start;
 use cranelift_entity::{EntityRef, EntitySet};
 use orias_ori::analysis::{DepthFirst, FlowGraph, Liveness, Loop, LoopNest};
 use orias_ori::{AbstractOp, Block, Class, Function, Inst, Opcode, Value};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Tuples of more registers leave last.
 const WIDE: u32 = 4;
 
 /// What can be rematerialised counts as so many times as far away.
 const CHEAP: u32 = 4;
+
+/// On so many edges a parameter is followed that nobody reads.
+const STEPS: usize = 4;
 
 /// How many walks there are at most.
 const WALKS: usize = 3;
@@ -41,6 +46,8 @@ pub(super) struct Residence {
     pub(super) exit: Vec<Vec<Value>>,
     /// What is brought back, and before which instruction.
     pub(super) reloads: Vec<(Inst, Value)>,
+    /// What of that is made again, of what is in registers there.
+    pub(super) remade: FxHashMap<(Inst, Value), Recipe>,
     /// Where values leave that are read again.
     pub(super) left: Vec<(Value, Block)>,
 }
@@ -62,8 +69,12 @@ struct Walk<'a> {
     room: u32,
     /// By value.
     weights: Vec<u32>,
-    cheap: Vec<bool>,
+    recipes: Recipes<'a>,
+    /// What can be made again anywhere.
+    cheap: &'a FxHashMap<Value, Recipe>,
     staying: EntitySet<Value>,
+    /// Parameters that nobody reads, and those that they are passed to.
+    passed: FxHashMap<Value, Vec<Value>>,
     /// By value: the place in the block at hand at which it is read next.
     next: Vec<u32>,
     /// Where in `here` a value is, one more than that; or zero.
@@ -77,8 +88,22 @@ struct Walk<'a> {
     idle: FxHashSet<(Loop, Value)>,
 }
 
-/// Decides who is where with as many general registers as `rooms` has.
-pub(super) fn decide(facts: &Facts<'_>, rooms: &Room) -> Residence {
+/// What can be made again anywhere, of nothing.
+pub(super) fn made_of_nothing(func: &Function) -> FxHashMap<Value, Recipe> {
+    let recipes = Recipes::new(func);
+    let general = |&value: &Value| func.value_type(value).class() == Class::R;
+    let values = (0..func.value_count()).map(Value::new).filter(general);
+    values
+        .filter_map(|value| Some((value, recipes.find(value, &|_| false)?)))
+        .collect()
+}
+
+/// Decides who is where with as many general registers as `rooms` has. `cheap` is what can be made again anywhere.
+pub(super) fn decide(
+    facts: &Facts<'_>,
+    rooms: &Room,
+    cheap: &FxHashMap<Value, Recipe>,
+) -> Residence {
     let &Facts {
         func,
         graph,
@@ -89,14 +114,11 @@ pub(super) fn decide(facts: &Facts<'_>, rooms: &Room) -> Residence {
     let distances = Distances::new(func, graph, walk, loops, live);
     let values = func.value_count();
     let mut weights = vec![0; values];
-    let mut cheap = vec![false; values];
     for number in 0..values {
         let value = Value::new(number);
         let ty = func.value_type(value);
         if ty.class() == Class::R {
             weights[number] = u32::from(ty.len().next_multiple_of(ty.alignment()));
-            let inst = func.defining_inst(value);
-            cheap[number] = inst.is_some_and(|inst| can_repeat(func, inst));
         }
     }
     let blocks = func.block_count();
@@ -106,8 +128,10 @@ pub(super) fn decide(facts: &Facts<'_>, rooms: &Room) -> Residence {
         rooms,
         room: 0,
         weights,
+        recipes: Recipes::new(func),
         cheap,
         staying: staying(func, graph, loops),
+        passed: passed_on(func),
         next: vec![NEVER; values],
         place: vec![0; values],
         here: Vec::new(),
@@ -140,6 +164,31 @@ pub(super) fn decide(facts: &Facts<'_>, rooms: &Room) -> Residence {
         heads = Some(busy);
     }
     walk.found
+}
+
+/// The parameters in general registers that no instruction reads, with the parameters that they become on edges.
+fn passed_on(func: &Function) -> FxHashMap<Value, Vec<Value>> {
+    let params = func.blocks().flat_map(|block| func.block_params(block));
+    let general = params.filter(|&&it| func.value_type(it).class() == Class::R);
+    let mut passed: FxHashMap<Value, Vec<Value>> =
+        general.map(|&param| (param, Vec::new())).collect();
+    if passed.is_empty() {
+        return passed;
+    }
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        for_each_read(func, inst, |value| {
+            passed.remove(&value);
+        });
+    }
+    for &edge in func.blocks().flat_map(|block| func.successor_edges(block)) {
+        let params = func.block_params(func.edge_target(edge));
+        for (arg, &param) in func.edge_args(edge).iter().zip(params) {
+            if let Some(to) = passed.get_mut(arg) {
+                to.push(param);
+            }
+        }
+    }
+    passed
 }
 
 /// Whether a value may be anything.
@@ -190,6 +239,23 @@ impl Walk<'_> {
             peaks[block.index()] = peak;
         }
         peaks
+    }
+
+    /// Whether `param` is only passed on, to parameters that are in memory as far as that is known, on at most `steps` edges.
+    fn goes_to_memory(&self, param: Value, visited: &[bool], steps: usize) -> bool {
+        let Some(to) = self.passed.get(&param).filter(|_| steps > 0) else {
+            return false;
+        };
+        to.iter().all(|&next| {
+            let block = self.facts.func.defining_block(next);
+            block.is_some_and(|block| match visited[block.index()] {
+                true => {
+                    let entry = &self.found.entry[block.index()];
+                    entry.binary_search(&next).is_err()
+                }
+                false => self.goes_to_memory(next, visited, steps - 1),
+            })
+        })
     }
 
     fn is_here(&self, value: Value) -> bool {
@@ -302,7 +368,7 @@ impl Walk<'_> {
                     }
                     if there == all {
                         ranked.push((0, distance, value));
-                    } else if there > 0 {
+                    } else if there > 0 && !self.goes_to_memory(value, visited, STEPS) {
                         ranked.push((1, distance, value));
                     }
                 }
@@ -378,22 +444,43 @@ impl Walk<'_> {
         }
         let mut reads: Vec<Value> = Vec::new();
         let mut results: Vec<Value> = Vec::new();
+        let tail = insts.last().map(|&last| before_end(func, last));
+        let mut in_tail = false;
         for (at, &inst) in insts.iter().enumerate() {
+            in_tail |= tail == Some(inst);
             reads.clear();
             for_each_read(func, inst, |value| reads.push(value));
             let mut sorted = reads.clone();
             sorted.sort_unstable();
             sorted.dedup();
+            let mut sources: Vec<Value> = Vec::new();
             for &value in &sorted {
                 for of in loops_around(loops, block) {
                     self.unread.remove(&(of, value));
                 }
                 if !self.is_here(value) {
+                    // What belongs together stays together: its registers are loaded before the first of them.
+                    if !in_tail
+                        && group_start(func, inst) == inst
+                        && !self.cheap.contains_key(&value)
+                        && let Some(recipe) = self.recipes.find(value, &|it| self.is_here(it))
+                    {
+                        sources.extend(&recipe.sources);
+                        self.found.remade.insert((inst, value), recipe);
+                    }
                     self.add(value);
                     self.found.reloads.push((inst, value));
                 }
             }
-            self.limit(block, at as u32, &sorted, 0);
+            // What something is made of again has to be there, too.
+            let needed = match sources.is_empty() {
+                true => &sorted,
+                false => {
+                    sources.extend(&sorted);
+                    &sources
+                }
+            };
+            self.limit(block, at as u32, needed, 0);
             // In the order in which they were noted, of which the last comes first.
             let noted = again.split_off(again.len() - reads.len());
             // A value read twice: the first note is of the furthest use.
@@ -447,7 +534,7 @@ impl Walk<'_> {
                     self.weights[value.index()] > WIDE || in_loop && self.staying.contains(value);
                 if stays {
                     0
-                } else if self.cheap[value.index()] {
+                } else if self.cheap.contains_key(&value) {
                     distance.saturating_mul(CHEAP)
                 } else {
                     distance

@@ -17,8 +17,10 @@ use super::super::counts::{Goals, Room};
 use super::super::edges::before_end;
 use super::super::ranges::{Ranges, Run};
 use super::params::{entering_edges, room_on, unterminated};
-use super::residence::{Facts, Residence, decide, is_undefined};
+use super::recompute::{Recipe, follow, is_computed};
+use super::residence::{Facts, Residence, decide, is_undefined, made_of_nothing};
 use super::{Fitting, SpillLocation, can_repeat, load, store_before};
+use crate::tail::group_start;
 use cranelift_entity::EntityRef;
 use orias_ori::analysis::{DepthFirst, DominatorTree, FlowGraph, Frequencies, Liveness, LoopNest};
 use orias_ori::{Block, Class, Edge, Function, Inst, Reg, Type, Value, ValueDef};
@@ -47,7 +49,8 @@ pub(super) fn split(func: &mut Function, known: &Fitting, goals: Goals) -> Resul
         live,
     };
     let room = Room::new(func, goals);
-    let residence = decide(&facts, &room);
+    let cheap = made_of_nothing(func);
+    let residence = decide(&facts, &room, &cheap);
     let order = walk.postorder().iter().rev().copied();
     let ranges = Ranges::new(func, live, last_uses, order);
     let tree = DominatorTree::new(graph, &walk);
@@ -55,7 +58,7 @@ pub(super) fn split(func: &mut Function, known: &Fitting, goals: Goals) -> Resul
     let often: Vec<f32> = (graph.blocks())
         .map(|block| frequencies.times(block) as f32)
         .collect();
-    let mut changes = Changes::new(func, residence, room);
+    let mut changes = Changes::new(func, residence, room, cheap);
     let crossings = changes.crossings(func);
     changes.find_places(func, &ranges, &crossings);
     let mut leaves = std::mem::take(&mut changes.residence.left);
@@ -88,12 +91,19 @@ struct Changes {
     in_memory: FxHashMap<Block, Vec<usize>>,
     /// By value that has to be in memory: its place in the frame.
     places: FxHashMap<Value, u32>,
-    /// What was loaded, by the instruction that made it: which value that is.
-    loaded: FxHashMap<Inst, Value>,
+    /// What is made again instead of being loaded.
+    cheap: FxHashMap<Value, Recipe>,
+    /// What was brought back, by the instruction that made it: which value that is, and what it is there.
+    loaded: FxHashMap<Inst, (Value, Value)>,
 }
 
 impl Changes {
-    fn new(func: &Function, residence: Residence, room: Room) -> Changes {
+    fn new(
+        func: &Function,
+        residence: Residence,
+        room: Room,
+        cheap: FxHashMap<Value, Recipe>,
+    ) -> Changes {
         let mut in_memory: FxHashMap<Block, Vec<usize>> = FxHashMap::default();
         for block in func.blocks() {
             let entry = &residence.entry[block.index()];
@@ -110,6 +120,7 @@ impl Changes {
             room,
             in_memory,
             places: FxHashMap::default(),
+            cheap,
             loaded: FxHashMap::default(),
         }
     }
@@ -203,22 +214,27 @@ impl Changes {
 
     /// Finds places in the frame for all that is ever loaded.
     fn find_places(&mut self, func: &mut Function, ranges: &Ranges, crossings: &[Crossing]) {
-        let mut needed: Vec<Value> = self.residence.reloads.iter().map(|it| it.1).collect();
+        let reloads = self.residence.reloads.iter();
+        let loaded = reloads.filter(|it| !self.residence.remade.contains_key(it));
+        let mut needed: Vec<Value> = loaded.map(|it| it.1).collect();
         for crossing in crossings {
             needed.extend(&crossing.loads);
             needed.extend(crossing.passed.iter().map(|it| it.0));
         }
-        let repeats = |func: &Function, value: Value| {
-            let inst = func.defining_inst(value);
-            inst.is_some_and(|inst| can_repeat(func, inst))
-        };
+        let cheap = &self.cheap;
+        let repeats = |value: Value| cheap.contains_key(&value);
         // Parameters with their arguments, where that is possible.
         let mut groups: Vec<(Vec<Value>, Vec<Run>, Type)> = Vec::new();
         let mut group_of: FxHashMap<Value, usize> = FxHashMap::default();
         for crossing in crossings {
             for &(param, arg) in &crossing.passed {
-                if repeats(func, arg) {
+                if repeats(arg) {
                     continue;
+                }
+                // What has left its register by then comes from its place, be that the parameter's or not.
+                let exit = &self.residence.exit[crossing.from.index()];
+                if exit.binary_search(&arg).is_err() {
+                    needed.push(arg);
                 }
                 let mut find = |value: Value, groups: &mut Vec<(Vec<Value>, Vec<Run>, Type)>| {
                     *group_of.entry(value).or_insert_with(|| {
@@ -248,7 +264,7 @@ impl Changes {
         }
         needed.sort_unstable();
         needed.dedup();
-        needed.retain(|&value| !repeats(func, value));
+        needed.retain(|&value| !repeats(value));
         // Places, each with its type and where it is taken.
         let mut taken: Vec<(u32, Type, Vec<Run>)> = Vec::new();
         let mut group_places: FxHashMap<usize, u32> = FxHashMap::default();
@@ -280,28 +296,29 @@ impl Changes {
         }
     }
 
-    /// How `value` comes back.
-    fn location(&self, func: &Function, value: Value) -> Result<SpillLocation, Stop> {
-        if let Some(inst) = func.defining_inst(value)
-            && can_repeat(func, inst)
-        {
-            return Ok(SpillLocation::Rematerialised(inst));
+    /// Another `value`, before `inst`: it is made again, or loaded.
+    fn another(&self, func: &mut Function, inst: Inst, value: Value) -> Result<Value, Stop> {
+        if let Some(recipe) = self.cheap.get(&value) {
+            let before = group_start(func, inst);
+            let made = follow(func, before, recipe, value);
+            return made.map(|it| it.1).ok_or(Stop::Full(Class::R));
         }
         match self.places.get(&value) {
-            Some(&place) => Ok(SpillLocation::Frame(place)),
+            Some(&place) => {
+                let ty = func.value_type(value);
+                load(func, inst, SpillLocation::Frame(place), ty)
+            }
             None => Err(Stop::Full(Class::R)),
         }
     }
 
     /// Brings `value` back before `inst`.
-    fn load(&mut self, func: &mut Function, inst: Inst, value: Value) -> Result<Value, Stop> {
-        let location = self.location(func, value)?;
-        let ty = func.value_type(value);
-        let fresh = load(func, inst, location, ty)?;
+    fn load(&mut self, func: &mut Function, inst: Inst, value: Value) -> Result<(), Stop> {
+        let fresh = self.another(func, inst, value)?;
         if let Some(made) = func.defining_inst(fresh) {
-            self.loaded.insert(made, value);
+            self.loaded.insert(made, (value, fresh));
         }
-        Ok(fresh)
+        Ok(())
     }
 
     /// Brings back what instructions read.
@@ -310,6 +327,11 @@ impl Changes {
             let Some(block) = func.layout.inst_block(inst) else {
                 continue;
             };
+            if let Some(recipe) = self.residence.remade.get(&(inst, value)) {
+                let made = follow(func, inst, recipe, value).ok_or(Stop::Full(Class::R))?;
+                self.loaded.insert(made.0, (value, made.1));
+                continue;
+            }
             let end = func.terminator(block).ok_or_else(|| unterminated(block))?;
             let start = before_end(func, end);
             let in_tail = std::iter::successors(Some(start), |&at| func.layout.next_inst(at))
@@ -371,15 +393,9 @@ impl Changes {
                 .map(|&(_, arg)| arg)
                 .filter(|arg| exit.binary_search(arg).is_err() && !crossing.loads.contains(arg))
                 .collect();
-            let repeated = |func: &Function, value: Value| {
-                let inst = func.defining_inst(value);
-                inst.is_some_and(|inst| can_repeat(func, inst))
-            };
             for &arg in &absent {
-                if !repeated(func, arg) && !sources.contains_key(&arg) {
-                    let location = self.location(func, arg)?;
-                    let ty = func.value_type(arg);
-                    sources.insert(arg, load(func, before, location, ty)?);
+                if !self.cheap.contains_key(&arg) && !sources.contains_key(&arg) {
+                    sources.insert(arg, self.another(func, before, arg)?);
                 }
             }
             for (param, arg) in moves {
@@ -388,9 +404,8 @@ impl Changes {
                 let source = match sources.get(&arg) {
                     Some(&source) => source,
                     None if absent.contains(&arg) => {
-                        let location = self.location(func, arg)?;
-                        let fresh = load(func, before, location, ty)?;
-                        sources.retain(|&known, _| !repeated(func, known));
+                        let fresh = self.another(func, before, arg)?;
+                        sources.retain(|known, _| !self.cheap.contains_key(known));
                         sources.insert(arg, fresh);
                         fresh
                     }
@@ -463,7 +478,8 @@ impl Changes {
             }
         }
         let mut sites: FxHashMap<Value, Vec<Block>> = FxHashMap::default();
-        let mut made: Vec<(Inst, Value)> = self.loaded.iter().map(|(&i, &v)| (i, v)).collect();
+        let loaded = self.loaded.iter();
+        let mut made: Vec<(Inst, Value)> = loaded.map(|(&inst, it)| (inst, it.0)).collect();
         made.sort_unstable();
         for (inst, value) in made {
             let blocks = sites.entry(value).or_insert_with(|| {
@@ -533,9 +549,7 @@ impl Changes {
                     let now = value.and_then(|value| current.get(&value));
                     now.map_or(reg, |&now| Reg::from(now))
                 });
-                if let Some(&value) = self.loaded.get(&inst)
-                    && let Some(fresh) = func.value_defs(inst).next()
-                {
+                if let Some(&(value, fresh)) = self.loaded.get(&inst) {
                     undo.push((value, current.insert(value, fresh)));
                 }
             }
@@ -551,20 +565,43 @@ impl Changes {
             }
             steps.extend(tree.children(block).map(Step::Enter));
         }
-        // What is rematerialised everywhere is not made where it was.
-        let mut read: FxHashSet<Value> = FxHashSet::default();
-        for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
-            func.for_each_use(inst, |reg| read.extend(reg.value()));
-        }
-        for &value in &affected {
-            if let Some(inst) = func.defining_inst(value)
-                && !read.contains(&value)
-                && can_repeat(func, inst)
-            {
-                func.remove_inst(inst);
-            }
-        }
+        remove_unread(func, affected.into_iter().collect());
         Ok(())
+    }
+}
+
+/// Takes away what made `values` and whatever only that needed, where nobody reads it any more: what is rematerialised everywhere is not made where it was.
+fn remove_unread(func: &mut Function, values: Vec<Value>) {
+    let mut reads: FxHashMap<Value, u32> = FxHashMap::default();
+    for inst in func.blocks().flat_map(|block| func.block_insts(block)) {
+        func.for_each_use(inst, |reg| {
+            if let Some(value) = reg.value() {
+                *reads.entry(value).or_default() += 1;
+            }
+        });
+    }
+    let is_read =
+        |reads: &FxHashMap<Value, u32>, value: Value| reads.get(&value).is_some_and(|&it| it > 0);
+    let mut pending = values;
+    while let Some(value) = pending.pop() {
+        let Some(inst) = func.defining_inst(value) else {
+            continue;
+        };
+        if func.layout.inst_block(inst).is_none()
+            || func.value_defs(inst).any(|it| is_read(&reads, it))
+            || !(can_repeat(func, inst) || is_computed(func, inst))
+        {
+            continue;
+        }
+        func.for_each_use(inst, |reg| {
+            if let Some(source) = reg.value() {
+                if let Some(count) = reads.get_mut(&source) {
+                    *count = count.saturating_sub(1);
+                }
+                pending.push(source);
+            }
+        });
+        func.remove_inst(inst);
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod constants;
 mod latency;
+mod lookups;
 mod memory;
 pub(super) mod operations;
 mod products;
@@ -61,6 +62,8 @@ pub struct Fences<'a> {
     pub passes_waits: bool,
     /// Whether the first lines of constants that a kernel reads take their time.
     pub fetches_lines: bool,
+    /// Whether loads of constants by indices that differ from lane to lane keep their unit for longer.
+    pub counts_lookups: bool,
 }
 
 impl Fences<'_> {
@@ -74,6 +77,7 @@ impl Fences<'_> {
             piece: PIECE,
             passes_waits: true,
             fetches_lines: true,
+            counts_lookups: true,
         }
     }
 }
@@ -218,6 +222,7 @@ impl<'a> Builder<'a> {
                 self.edge_from[edge.from as usize] = NOBODY;
             }
         }
+        self.lookups(&insts);
         self.find_runs(tail);
         self.pass_runs_on();
         self.finish(block, tail)

@@ -151,6 +151,7 @@ impl<'a> Options<'a> {
                 piece: PIECE,
                 passes_waits: false,
                 fetches_lines: knobs.bool(&scheduling::CONSTANT_LINES),
+                counts_lookups: knobs.bool(&scheduling::LOOKUPS),
             },
         }
     }

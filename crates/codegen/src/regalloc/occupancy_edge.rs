@@ -1,0 +1,91 @@
+//! One thread block more: an allocation that is tried where a kernel misses an occupancy edge by a few registers.
+//!
+//! A register more than an edge allows costs a whole block of each multiprocessor: with 256 threads and 130 registers one block runs instead of two. What is live at once may be
+//! a little more than the edge allows, or aligned runs may not fit below it. So the function is allocated once more with as many registers as the edge has. What does not fit is
+//! made again where it is read, moved, or stored and loaded where that is a handful of bytes. The second allocation is kept if it issues little more, measured by how many more
+//! blocks it lets run.
+//!
+//! Cost: an allocation more for kernels whose threads are known and that are a few registers above an edge; nothing for others.
+
+use super::packing::is_counted;
+use super::{Aims, attempt};
+use crate::knobs::registry;
+use crate::schedule::budget::{Occupancy, named_registers};
+use orias_machine::Machine;
+use orias_machine::registers::RegisterFiles;
+use orias_ori::analysis::Frequencies;
+use orias_ori::{AbstractOp, Class, Function, Opcode};
+use orias_sass::Op;
+
+/// An edge is near if it is missed by so many registers and an eighth.
+const NEAR: u32 = 2;
+
+/// So many accesses to the frame are worth a block: as many as `conformance registers` lets a kernel have above ptxas's.
+const HANDFUL: usize = 4;
+
+/// What an access to the frame costs, in instructions.
+const ACCESS: f64 = 4.0;
+
+/// How much more may be issued so that more blocks fit, as a share of how many more.
+const WORTH: f64 = 0.125;
+
+/// Replaces `allocated`, which was made of `before`, by an allocation with which more blocks fit, if one is near and costs little.
+pub(super) fn reach(
+    allocated: &mut Function,
+    before: &Function,
+    files: &RegisterFiles,
+    aims: Aims<'_>,
+) {
+    let known = before.attributes.max_threads != [0; 3];
+    if !known
+        || !aims.knobs.bool(&registry::REACH_EDGES)
+        || !is_counted(before)
+        || allocated.attributes.local > before.attributes.local
+    {
+        return;
+    }
+    let occupancy = Occupancy::new(before, Machine::of(before.target).registers);
+    let named = named_registers(allocated, Class::R);
+    let blocks = occupancy.blocks(named);
+    let near = named.saturating_sub(named / 8 + NEAR);
+    let edge = (near..named)
+        .rev()
+        .find(|&fewer| occupancy.blocks(fewer) > blocks);
+    let Some(edge) = edge.filter(|&edge| edge + files.reserved >= files.fewest) else {
+        return;
+    };
+    let mut packed = before.clone();
+    packed.attributes.max_registers = edge + files.reserved;
+    if !matches!(attempt(&mut packed, files, aims, None), Ok(true)) {
+        return;
+    }
+    packed.attributes.max_registers = before.attributes.max_registers;
+    let more = f64::from(occupancy.blocks(edge)) / f64::from(blocks.max(1)) - 1.0;
+    let dearer = issued(&packed) / issued(allocated).max(1.0) - 1.0;
+    if accesses(&packed) <= accesses(allocated) + HANDFUL && dearer <= more * WORTH {
+        *allocated = packed;
+    }
+}
+
+/// How many instructions access the frame.
+fn accesses(func: &Function) -> usize {
+    let insts = func.blocks().flat_map(|block| func.block_insts(block));
+    insts
+        .filter(|&inst| matches!(func.opcode(inst).as_machine(), Some(Op::LDL | Op::STL)))
+        .count()
+}
+
+/// How many instructions and moves are issued, by how often they run, accesses to the frame counted as many times as they cost.
+fn issued(func: &Function) -> f64 {
+    let frequencies = Frequencies::of(func);
+    let mut sum = 0.0;
+    for block in func.blocks() {
+        let costs = func.block_insts(block).map(|inst| match func.opcode(inst) {
+            Opcode::Abstract(AbstractOp::ParCopy) => func.result_count(inst) as f64,
+            Opcode::Machine(Op::LDL | Op::STL) => ACCESS,
+            _ => 1.0,
+        });
+        sum += costs.sum::<f64>() * frequencies.times(block);
+    }
+    sum
+}
