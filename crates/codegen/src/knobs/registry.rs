@@ -508,6 +508,15 @@ pub static PAIR_PRODUCTS: Key<bool> = Key::<bool>::new(
     "the low and the high half of the same product become the words of one wide product",
 );
 
+/// Whether spilled registers move to shared memory.
+pub static SHARED_SPILLS: Key<bool> = Key::<bool>::new(
+    10099,
+    "SharedSpills",
+    true,
+    "SharedSpills",
+    "spilled registers lie in shared memory where the source asks for it (.pragma \"enable_smem_spilling\")",
+);
+
 /// Whether loads of what is known go.
 pub static FORWARD_LOADS: Key<bool> = Key::<bool>::new(
     10098,
@@ -679,6 +688,15 @@ pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     "a trap where a frame does not fit the stack (--sp-bounds-check)",
 );
 
+/// Whether functions look whether what lies above their variables is as it was.
+pub static PROTECT_STACK: Key<bool> = Key::<bool>::new(
+    10100,
+    "ProtectStack",
+    false,
+    "ProtectStack",
+    "a trap where a function returns and what lies above its local variables has changed (--device-stack-protector)",
+);
+
 /// Whether regions are made late.
 pub static EXPAND_SYNC_LATE: Key<bool> = Key::<bool>::new(
     10073,
@@ -742,6 +760,7 @@ pub static KNOBS: &[&Knob] = &[
     &EXPAND_SYNC_LATE.knob,
     &GEN_ERRBAR_AT_EXIT.knob,
     &SP_BOUNDS_CHECK.knob,
+    &PROTECT_STACK.knob,
     &CALL_SLOW_PATHS.knob,
     &IF_CONVERSION_SIZE.knob,
     &IF_CONVERSION_UNIFORM_SIZE.knob,
@@ -756,6 +775,7 @@ pub static KNOBS: &[&Knob] = &[
     &SINK_BEHIND_LOOPS.knob,
     &WIDEN_ACCESSES.knob,
     &PAIR_PRODUCTS.knob,
+    &SHARED_SPILLS.knob,
     &MERGE_ACCESSES.knob,
     &FORWARD_LOADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
@@ -787,9 +807,9 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::PIPELINE.knob,
     &scheduling::MATRIX_FIRST.knob,
     &scheduling::UNITS.knob,
-    &scheduling::LOOKUPS.knob,
     &scheduling::PASS_WAITS.knob,
     &scheduling::CONSTANT_LINES.knob,
+    &scheduling::LOOKUPS.knob,
 ];
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ knobs! {
     PIPELINE: bool = 10980 "SchedSoftwarePipelining" true, "whether loads of loops are issued an iteration ahead";
     MATRIX_FIRST: bool = 10981 "SchedMatrixFirst" false, "whether DynBatch puts matrix operations before what keeps the register pressure low";
     UNITS: bool = 10982 "SchedCountUnits" true, "whether orders are tried in blocks with matrix operations for which units count like dependences";
-    LOOKUPS: bool = 10985 "SchedCountLookups" true, "whether loads of constants by indices that differ from lane to lane are known to take their unit longer";
     PASS_WAITS: bool = 10983 "SchedPassWaits" true, "whether arithmetic goes before waits for matrix products of a warp group that it has nothing to do with";
     CONSTANT_LINES: bool = 10984 "SchedConstantLines" true, "whether orders reckon with the time that the first lines of constants take which a kernel reads";
+    LOOKUPS: bool = 10985 "SchedCountLookups" true, "whether loads of constants by indices that differ from lane to lane are known to take their unit longer";
 }

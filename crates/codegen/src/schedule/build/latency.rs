@@ -14,7 +14,6 @@ impl Builder<'_> {
             Arrival::Fixed(group) => match self.used(reader, class) {
                 Some(used) if used.class() == group.class() => {
                     u16::from(self.machine.latency(group, used).cycles)
-                        + self.nodes[writer.node as usize].fetches
                 }
                 // A pseudo-operation passes it on to somebody who is not known here.
                 _ => self.nodes[writer.node as usize].latency,
