@@ -10,7 +10,9 @@
 //!
 //! So no value lives longer than before. What was computed for the readers behind the loop only is gone before it; up to [`COPIES`] instructions are executed twice for one value that passes.
 //!
-//! Registers that nobody is short of are not worth an instruction: only loops that need more of them than leave room for as many warps as there can be ([`Occupancy::free`]) are looked at.
+//! Registers that nobody is short of are not worth an instruction: only loops that need more of them than leave room for as many warps as there can be ([`Occupancy::free`]) are looked at, and only
+//! in functions with matrix products. Others gain registers by it, too, but what stands behind a loop then waits for special registers and parameters when the warp is about to end: rotary embeddings took
+//! 1.03 to 1.06 times as long with 9 registers of 72 fewer.
 //! Loops are looked at from the outside in, each for what is computed at its own level of the nest.
 //!
 //! Cost: uses and liveness once for each level of the nest that changes, each value that passes a loop once, with at most [`DEEP`] instructions behind it.
@@ -34,7 +36,7 @@ const DEEP: usize = 16;
 
 /// Runs the phase.
 pub fn sink_behind_loops(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
-    if func.entry().is_none() {
+    if func.entry().is_none() || !has_products(func) {
         return Ok(());
     }
     let shape = LoopAnalyses::of(func);
@@ -64,6 +66,18 @@ pub fn sink_behind_loops(func: &mut Function, context: &Context<'_>) -> Result<(
         true => optimize_general(func, context),
         false => Ok(()),
     }
+}
+
+/// Whether a function has matrix products.
+fn has_products(func: &Function) -> bool {
+    use AbstractOp as A;
+    let mut insts = func.blocks().flat_map(|block| func.block_insts(block));
+    insts.any(|inst| {
+        matches!(
+            func.opcode(inst).as_abstract(),
+            Some(A::Mma | A::MmaSparse | A::Wgmma | A::WgmmaSparse)
+        )
+    })
 }
 
 /// A value that is computed again.

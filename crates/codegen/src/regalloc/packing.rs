@@ -18,6 +18,7 @@ use cranelift_entity::EntityRef;
 use orias_machine::Machine;
 use orias_ori::analysis::LoopNest;
 use orias_ori::{AbstractOp, Block, Class, Function, FunctionKind, Inst, Opcode, Reg};
+use orias_sass::Space;
 use rustc_hash::FxHashMap;
 
 /// How much more may be issued so that more blocks fit, as a share of how many more.
@@ -34,6 +35,10 @@ const ROUNDS: usize = 3;
 
 /// What a move costs on the way back of a loop if it touches what products of a warp group work on: all of them are waited for.
 const WAIT: usize = 64;
+
+/// What a move costs that waits for a load from shared memory or a constant bank, or from further away, in instructions: what stands behind it waits, too, loads among it.
+const NEAR_LOAD: usize = 4;
+const FAR_LOAD: usize = 64;
 
 /// Iterations of a loop, as a guess.
 const ITERATIONS: f64 = 8.0;
@@ -263,7 +268,9 @@ impl Packing {
                 .copied()
                 .unwrap_or_else(|| depth_of(block));
             let mut count = 0;
+            let mut flying = Flying::default();
             for inst in func.block_insts(block) {
+                count += flying.pass(func, inst);
                 count += match func.opcode(inst) {
                     Opcode::Abstract(AbstractOp::ParCopy) => {
                         moves = true;
@@ -277,6 +284,55 @@ impl Packing {
         }
         (issued, moves)
     }
+}
+
+/// What was loaded in a block and nobody has waited for: by general register, what a move of it costs.
+#[derive(Default)]
+struct Flying {
+    registers: FxHashMap<u8, usize>,
+}
+
+impl Flying {
+    /// What it costs that `inst` comes next, if it is a move of what is still on its way.
+    fn pass(&mut self, func: &Function, inst: Inst) -> usize {
+        let opcode = func.opcode(inst);
+        let mut waits = 0;
+        if !self.registers.is_empty() {
+            let mut read = |reg: Reg| {
+                for unit in general_units(reg) {
+                    waits = waits.max(self.registers.remove(&unit).unwrap_or(0));
+                }
+            };
+            func.for_each_use(inst, &mut read);
+        }
+        let far = |space: Space| !matches!(space, Space::Shared | Space::Constant);
+        let loaded = opcode.as_machine().and_then(|op| {
+            let mut reads = op.row().memory.iter().filter(|it| it.reads);
+            reads
+                .next()
+                .map(|it| if far(it.space) { FAR_LOAD } else { NEAR_LOAD })
+        });
+        func.for_each_def(inst, &mut |reg: Reg| {
+            for unit in general_units(reg) {
+                match loaded {
+                    Some(cost) => _ = self.registers.insert(unit, cost),
+                    None => _ = self.registers.remove(&unit),
+                }
+            }
+        });
+        match opcode {
+            Opcode::Abstract(AbstractOp::ParCopy) => waits,
+            _ => 0,
+        }
+    }
+}
+
+/// The general registers of a register.
+fn general_units(reg: Reg) -> impl Iterator<Item = u8> {
+    let general = reg.phys().filter(|reg| reg.class() == Class::R);
+    general
+        .into_iter()
+        .flat_map(|reg| reg.units().map(|unit| unit.index()))
 }
 
 /// What products of a warp group work on: by general register, whether one does. Empty where there is none.

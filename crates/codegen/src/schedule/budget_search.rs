@@ -25,7 +25,7 @@ const GAIN: f64 = 0.95;
 const LEANER: i32 = 4;
 
 /// In functions with matrix operations, what a register fewer than the order before needed is worth, times what one more costs.
-const SPARED: f64 = 0.4;
+const SPARED: f64 = 0.1;
 
 /// Where warps fill the machine, an order that costs some of them may take so many times as long, with everything in caches and with all of it in memory.
 const SAME: [f64; 2] = [1.01, 1.04];
@@ -173,7 +173,9 @@ impl Scheduler<'_> {
             let leanest = leanest(&candidates.small, &candidates.choices);
             least = least.max(candidates.choices[leanest].registers());
         }
+        // Below what leaves room for all warps nothing is spared.
         for budget in [least + least / 16, least + least / 8] {
+            let budget = budget.max(self.occupancy.free());
             if budget >= best.budget {
                 break;
             }
