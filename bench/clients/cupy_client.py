@@ -1,9 +1,18 @@
 """CuPy by nvcc: raw kernels with `backend='nvcc'`, through the shadow toolkit. (CuPy's default, NVRTC, calls no ptxas.)"""
 
+import shutil
+
 import toolkits
-from gpu import lacks_hopper as lacks
+from gpu import lacks_hopper
 
 PACKAGES = ("cupy", "numpy")
+
+
+ptxas = toolkits.ptxas
+
+
+def lacks():
+    return "nvcc" if shutil.which("nvcc") is None else lacks_hopper()
 
 
 def switch(fallback):
@@ -37,34 +46,36 @@ extern "C" __global__ void histogram(const unsigned *in, unsigned *out, int n)
 """
 
 
+def compiled():
+    """What CuPy asks nvcc for, without a GPU to ask for its architecture."""
+    from cupy.cuda import compiler
+
+    return {"both": lambda: [compiler.compile_using_nvcc(SOURCE, arch="90")]}
+
+
 def programs():
     import cupy
+    import numpy
 
-    def module():
-        return cupy.RawModule(code=SOURCE, backend="nvcc", options=("-arch=sm_90",))
+    def program(name, grid, arguments, out):
+        def make():
+            kept = {}
 
-    def mandelbrot():
-        out = cupy.zeros(512 * 512, "i4")
-        kept = {}
+            def run():
+                if not kept:
+                    kept["kernel"] = cupy.RawModule(code=SOURCE, backend="nvcc").get_function(name)
+                out.data.memset(0, out.nbytes)
+                kept["kernel"](grid, (256,), arguments)
+                cupy.cuda.Device().synchronize()
 
-        def run():
-            kernel = kept.setdefault("kernel", module().get_function("mandelbrot")) if not kept else kept["kernel"]
-            kernel((1024,), (256,), (out, cupy.int32(512), cupy.int32(300)))
-            cupy.cuda.Device().synchronize()
+            return run, lambda: [out.get()]
 
-        return run, lambda: [out.get()]
+        return make
 
-    def histogram():
-        data = cupy.random.RandomState(5).randint(0, 1 << 30, 1 << 22, dtype="u4")
-        out = cupy.zeros(256, "u4")
-        kept = {}
-
-        def run():
-            kernel = kept.setdefault("kernel", module().get_function("histogram")) if not kept else kept["kernel"]
-            out.fill(0)
-            kernel((128,), (256,), (data, out, cupy.int32(1 << 22)))
-            cupy.cuda.Device().synchronize()
-
-        return run, lambda: [out.get()]
-
-    return {"mandelbrot": mandelbrot, "histogram": histogram}
+    # Inputs come from NumPy: CuPy's own generators and fills call other libraries and NVRTC.
+    data = cupy.asarray(numpy.random.default_rng(5).integers(0, 1 << 30, 1 << 22, dtype="u4"))
+    places, counts = cupy.zeros(512 * 512, "i4"), cupy.zeros(256, "u4")
+    return {
+        "mandelbrot": program("mandelbrot", (1024,), (places, numpy.int32(512), numpy.int32(300)), places),
+        "histogram": program("histogram", (128,), (data, counts, numpy.int32(1 << 22)), counts),
+    }

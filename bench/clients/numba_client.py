@@ -1,13 +1,21 @@
-"""Numba: the PTX that it makes, compiled by hand: by `orias.compile`, or by the ptxas on the path. (Numba itself lets the driver do it.)"""
+"""Numba: the PTX that it makes, compiled by hand: by `orias.compile`, or by the ptxas on the path. (Numba itself lets the driver do it.)
+
+Numba makes PTX without a GPU. With `NUMBA_PTX=FOLDER` it is kept there, and read from there where Numba is not installed.
+"""
 
 import ctypes
+import importlib.util
 import os
+import shutil
 import subprocess
 import tempfile
+from pathlib import Path
 
-from gpu import lacks_hopper as lacks
+from gpu import Driver, lacks_hopper
 
-PACKAGES = ("numba", "numpy")
+KEPT = Path(os.environ["NUMBA_PTX"]) if os.environ.get("NUMBA_PTX") else None
+MAKES = importlib.util.find_spec("numba") is not None
+PACKAGES = ("numpy",) if KEPT and not MAKES else ("numba", "numpy")
 
 _assembler = "ptxas"
 
@@ -28,6 +36,17 @@ def switch(fallback):
     global _assembler
     _assembler = "orias"
     return _Switch
+
+
+def lacks():
+    return "ptxas" if shutil.which("ptxas") is None else lacks_hopper()
+
+
+def ptxas():
+    """Which ptxas is compared with."""
+    from orias import clients
+
+    return f"ptxas {clients.release_of('ptxas')}"
 
 
 def assemble(ptx):
@@ -52,7 +71,9 @@ def assemble(ptx):
 
 
 def ptx_of():
-    """Each kernel's PTX and name."""
+    """Each kernel's PTX."""
+    if not MAKES:
+        return {file.stem: file.read_text() for file in sorted(KEPT.glob("*.ptx"))}
     from numba import cuda, float32, int32
 
     def saxpy(a, x, y):
@@ -73,49 +94,43 @@ def ptx_of():
         "stencil": (stencil, (float32[::1], float32[::1])),
         "count": (count, (int32[::1], int32[::1])),
     }
-    return {name: cuda.compile_ptx(function, types, cc=(9, 0))[0] for name, (function, types) in rows.items()}
+    made = {name: cuda.compile_ptx(function, types, cc=(9, 0))[0] for name, (function, types) in rows.items()}
+    for name, ptx in made.items() if KEPT else ():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        (KEPT / f"{name}.ptx").write_text(ptx)
+    return made
 
 
 def compiled():
-    return {name: (lambda ptx=ptx: assemble(ptx)) for name, ptx in ptx_of().items()}
-
-
-def _check(code):
-    if code != 0:
-        raise RuntimeError(f"the driver says {code}")
+    return {name: (lambda ptx=ptx: [assemble(ptx)]) for name, ptx in ptx_of().items()}
 
 
 def programs():
     import numpy
-    from numba import cuda
 
-    driver = ctypes.CDLL("libcuda.so.1")
+    driver = Driver()
     size = 1 << 20
-
-    def array(values):
-        """Numba's array of one dimension: seven words, the data's address among them."""
-        device = cuda.to_device(values)
-        words = [0, 0, values.size, values.itemsize, device.device_ctypes_pointer.value, values.size, values.itemsize]
-        return device, [ctypes.c_uint64(word) for word in words]
 
     def program(name, scalars, inputs):
         def make():
-            cuda.current_context()
             ptx = ptx_of()[name]
             entry = ptx.split(".entry", 1)[1].split("(", 1)[0].strip()
             module, function = ctypes.c_void_p(), ctypes.c_void_p()
-            made = [array(values) for values in inputs]
-            words = [*scalars, *(word for _, words in made for word in words)]
+            addresses = [driver.copy_of(values) for values in inputs]
+            words = list(scalars)
+            for address, values in zip(addresses, inputs):
+                # Numba's array of one dimension is seven words, the data's address among them.
+                words += map(ctypes.c_uint64, (0, 0, values.size, values.itemsize, address.value, values.size, values.itemsize))
             pointers = (ctypes.c_void_p * len(words))(*(ctypes.addressof(word) for word in words))
 
             def run():
                 if not module:
-                    _check(driver.cuModuleLoadData(ctypes.byref(module), assemble(ptx)))
-                    _check(driver.cuModuleGetFunction(ctypes.byref(function), module, entry.encode()))
-                _check(driver.cuLaunchKernel(function, size // 256, 1, 1, 256, 1, 1, 0, None, pointers, None))
-                cuda.synchronize()
+                    driver.call("cuModuleLoadData", ctypes.byref(module), assemble(ptx))
+                    driver.call("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())
+                driver.call("cuLaunchKernel", function, size // 256, 1, 1, 256, 1, 1, 0, None, pointers, None)
+                driver.call("cuCtxSynchronize")
 
-            return run, lambda: [device.copy_to_host() for device, _ in made]
+            return run, lambda: [driver.fetch(address, values) for address, values in zip(addresses, inputs)]
 
         return make
 

@@ -1,4 +1,5 @@
-// CUDA programs for `cuda_client.py`: `programs NAME FILE` runs one of them 20 times on fixed inputs and writes what it leaves to a file.
+// CUDA programs for `cuda_client.py`: `programs NAME FILE` launches one of them 20 times on fixed inputs, prints how many seconds each launch
+// took, and writes what it leaves to a file.
 
 #include <cstdio>
 #include <cstdlib>
@@ -126,7 +127,11 @@ int main(int count, char **words)
     check(cudaMalloc(&out, size * sizeof(word)));
     check(cudaMemcpy(in, data.data(), size * sizeof(word), cudaMemcpyHostToDevice));
     check(cudaMemset(out, 0, size * sizeof(word)));
+    cudaEvent_t before, after;
+    check(cudaEventCreate(&before));
+    check(cudaEventCreate(&after));
     for (int i = 0; i < 20; i++) {
+        check(cudaEventRecord(before));
         if (!strcmp(words[1], "scan"))
             scan<<<size / 256, 256>>>(in, out);
         else if (!strcmp(words[1], "transpose"))
@@ -140,8 +145,12 @@ int main(int count, char **words)
         else
             return 2;
         check(cudaGetLastError());
+        check(cudaEventRecord(after));
+        check(cudaEventSynchronize(after));
+        float milliseconds;
+        check(cudaEventElapsedTime(&milliseconds, before, after));
+        printf("%.9f\n", milliseconds / 1e3);
     }
-    check(cudaDeviceSynchronize());
     check(cudaMemcpy(data.data(), out, size * sizeof(word), cudaMemcpyDeviceToHost));
     FILE *file = fopen(words[2], "wb");
     if (!file || fwrite(data.data(), sizeof(word), size, file) != size)

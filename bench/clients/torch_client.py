@@ -1,8 +1,14 @@
 """torch.compile: a step of a small Llama and a step of a small ResNet, as inductor makes them and with max-autotune."""
 
+import os
+
 from gpu import lacks_hopper as lacks
+from triton_client import ptxas
 
 PACKAGES = ("torch", "triton", "numpy")
+
+# What max-autotune chooses by measured time is not the same twice: products of other tiles sum in another order.
+TOLERANCES = {"llama_step_max_autotune": 0.03, "resnet_step_max_autotune": 0.01}
 
 
 def switch(fallback):
@@ -12,7 +18,7 @@ def switch(fallback):
 
 
 def llama():
-    """A decoder of four layers: RMS norm, rotary positions, causal attention, a gated MLP."""
+    """A decoder of two layers: RMS norm, rotary positions, causal attention, a gated MLP."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -46,7 +52,7 @@ def llama():
             return x + self.down(functional.silu(self.gate(inner)) * self.up(inner))
 
     class Llama(nn.Module):
-        def __init__(self, words=4096, width=512, heads=8, layers=4):
+        def __init__(self, words=4096, width=512, heads=8, layers=2):
             super().__init__()
             self.embedding = nn.Embedding(words, width)
             self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
@@ -70,7 +76,7 @@ def llama():
 
 
 def resnet():
-    """Three stages of two blocks each."""
+    """Three stages; the last two halve the image."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -86,7 +92,7 @@ def resnet():
         def forward(self, x):
             return functional.relu(self.two(self.second(functional.relu(self.one(self.first(x))))) + self.past(x))
 
-    shapes = [(3, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1)]
+    shapes = [(3, 32, 1), (32, 64, 2), (64, 128, 2)]
     model = nn.Sequential(*(Block(*shape) for shape in shapes), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)).cuda()
     images = torch.randn((64, 3, 64, 64), device="cuda")
     labels = torch.randint(0, 10, (64,), device="cuda")
@@ -94,12 +100,21 @@ def resnet():
 
 
 def programs():
+    # Before torch is loaded. Products by Triton's templates: those of cuBLAS call no assembler.
+    os.environ["TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS"] = "TRITON"
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     import torch
+    import torch._inductor.config as inductor
 
     def step(build, mode):
         def make():
             torch.manual_seed(3)
             torch.use_deterministic_algorithms(True, warn_only=True)
+            # Its backward pass is not the same twice.
+            torch.backends.cuda.enable_cudnn_sdp(False)
+            torch._dynamo.reset()
+            if hasattr(inductor, "deterministic"):
+                inductor.deterministic = mode == "default"
             model, inputs, loss = build()
             compiled = torch.compile(model, mode=mode)
             kept = {}
@@ -120,7 +135,7 @@ def programs():
 
     return {
         "llama_step": step(llama, "default"),
-        "llama_step_max_autotune": step(llama, "max-autotune-no-cudagraphs"),
         "resnet_step": step(resnet, "default"),
+        "llama_step_max_autotune": step(llama, "max-autotune-no-cudagraphs"),
         "resnet_step_max_autotune": step(resnet, "max-autotune-no-cudagraphs"),
     }

@@ -11,6 +11,13 @@ def switch(fallback):
     return orias.triton.enable(fallback=fallback)
 
 
+def ptxas():
+    """Which ptxas is compared with: the one that comes with Triton, unless the environment names another one."""
+    from orias import clients, triton
+
+    return f"Triton's ptxas {clients.release_of(triton._own_ptxas())}"
+
+
 def kernels():
     """Each kernel with the signature and the constants it is compiled for."""
     import triton
@@ -71,7 +78,7 @@ def compiled():
     def make(kernel, signature, constants, warps):
         signature = {**signature, **dict.fromkeys(constants, "constexpr")}
         source = ASTSource(kernel, signature, constants)
-        return triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps}).asm["cubin"]
+        return [triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps}).asm["cubin"]]
 
     return {name: (lambda row=row: make(*row)) for name, row in kernels().items()}
 

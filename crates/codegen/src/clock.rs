@@ -80,6 +80,12 @@ impl Clock {
         self.next += cycles * self.warps;
     }
 
+    /// Nothing of this warp issues for so many cycles; others go on.
+    #[inline]
+    pub fn pause(&mut self, cycles: u16) {
+        self.next += u32::from(cycles);
+    }
+
     /// Waits for the barriers of a mask; gives the cycles that takes.
     pub fn wait(&mut self, barriers: &Barriers, mask: u8) -> u32 {
         let until = barriers.released(mask).max(self.next);

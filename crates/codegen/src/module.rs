@@ -180,21 +180,12 @@ pub struct Parameter {
     /// Its alignment in bytes.
     pub align: u32,
     /// What it points to, where the PTX says (`.ptr`).
-    pub pointer: Option<Pointer>,
+    pub pointer: Option<orias_ptx::ast::Pointer>,
 }
 
 impl Parameter {
     /// The offset of a texture, sampler or surface: no bytes are passed for it.
     pub const NOWHERE: u32 = 0xffff;
-}
-
-/// What a parameter points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pointer {
-    /// The state space; `None` is generic.
-    pub space: Option<SymbolSpace>,
-    /// The alignment promised, in bytes; 0 where none is.
-    pub align: u32,
 }
 
 /// A shared variable's place in a kernel's shared memory.

@@ -25,6 +25,8 @@ pub struct KernelConstants {
     pub reserved_shared_end: i32,
     /// Where the second part of the reserved shared memory starts.
     pub reserved_shared_second: i32,
+    /// A number of 64 bits that is another one each time, to find on the stack what nobody should have changed.
+    pub canary: i32,
     /// The generic address of the constant window, 64 bits.
     pub constant_window: i32,
     /// How many multiprocessors there are.

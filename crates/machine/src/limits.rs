@@ -33,6 +33,12 @@ pub struct Limits {
     pub first_cache: u16,
     /// Cycles of a load that misses the first cache.
     pub next_cache: u16,
+    /// Bytes of a line of the caches for constants.
+    pub constant_line: u32,
+    /// Cycles that a load of constants takes longer for a line that nobody has read since the launch.
+    pub constant_load_miss: u16,
+    /// Cycles for which nothing of a warp issues behind an operand, or a uniform load, of such a line.
+    pub constant_read_miss: u16,
     /// Cycles until an operation of variable latency has read its sources, as a rule: what an order is made with.
     pub source_read: u16,
     /// Cycles until it releases its read barrier, as a rule: what barriers are chosen with.

@@ -29,7 +29,9 @@ pub mod verify;
 
 pub use control::ControlWord;
 pub use entity::{AddressId, Block, Edge, Inst, Span, Symbol, Value};
-pub use function::{Attributes, Function, FunctionKind, KernelParam, Level, Location, ValueDef};
+pub use function::{
+    Attributes, Function, FunctionKind, KernelParam, Level, Location, SharedSpills, ValueDef,
+};
 pub use instruction::{InstData, Opcode, Operation};
 pub use layout::{Insts, Layout};
 pub use module::Module;

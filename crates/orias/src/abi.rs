@@ -18,10 +18,21 @@ pub(crate) fn remarks(ptx: &Module<'_>, options: &Options) -> Vec<Diagnostic> {
     let functions = ptx.functions.iter().filter(|it| !it.entry);
     let mut defined = functions.filter(|it| it.body.is_some());
     if let Some(function) = defined.find(|it| it.returns.len() > 1) {
+        if options.debug {
+            let what = "Function with multiple return values is not allowed with ABI";
+            return vec![Diagnostic::new(Severity::Error, what.to_owned())];
+        }
         let name = ptx.name(function.name);
         let what = format!("Function '{name}' with multiple return values found, disabling ABI");
-        let mut said = vec![Diagnostic::new(Severity::Warning, what)];
-        if options.relocatable {
+        let warning = |what: String| Diagnostic::new(Severity::Warning, what);
+        let mut said = Vec::new();
+        if options.extensible {
+            said.push(warning(
+                "Command line option '--extensible-whole-program' not supported for 'compilation without ABI', will be ignored".to_owned(),
+            ));
+        }
+        said.push(warning(what));
+        if options.relocatable && !options.extensible {
             said.push(fatal("'Compile only(-c)' requires ABI"));
         }
         return said;
@@ -55,6 +66,12 @@ pub(crate) fn remarks(ptx: &Module<'_>, options: &Options) -> Vec<Diagnostic> {
     Vec::new()
 }
 
+/// Whether some function makes ptxas do without the ABI.
+pub(crate) fn is_impossible(ptx: &Module<'_>) -> bool {
+    let mut functions = ptx.functions.iter();
+    functions.any(|it| !it.entry && it.body.is_some() && it.returns.len() > 1)
+}
+
 /// Results and parameters.
 type Signature<'a> = (&'a [VariableId], &'a [VariableId]);
 
@@ -71,7 +88,7 @@ fn compiled<'a>(ptx: &'a Module<'_>, options: &Options) -> Vec<&'a Function> {
             let name = ptx.name(function.name);
             options.entries.is_empty() || options.entries.iter().any(|it| it == name)
         };
-        let all = options.relocatable || options.debug;
+        let all = options.relocatable && !options.extensible || options.debug;
         function.body.is_some() && if function.entry { asked() } else { all }
     };
     let mut pending: Vec<&Function> = ptx.functions.iter().filter(wanted).collect();

@@ -7,6 +7,7 @@ use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
 use crate::options::Options;
+use crate::shared_spills;
 use crate::stack_size;
 use crate::statistics::{Counter, Stage, Statistics};
 use crate::target::TargetKind;
@@ -168,6 +169,14 @@ fn generate(
     };
     let mut module = orias_codegen::LoweredModule::new(target);
     let mut errors = Vec::new();
+    let whole = sources.iter().any(|(_, ptx)| abi::is_impossible(ptx));
+    let without_abi = (options.extensible && whole).then(|| Options {
+        relocatable: false,
+        extensible: false,
+        ..options.clone()
+    });
+    let asked = options;
+    let options = without_abi.as_ref().unwrap_or(options);
     let mut lines = LineTables::new(options);
     let mut sections = options.debug.then(Sections::default);
     let mut warnings = Vec::new();
@@ -186,8 +195,8 @@ fn generate(
                 return Err(problems);
             }
         }
-        let said = abi::remarks(ptx, options);
-        if said.iter().any(|it| it.severity == Severity::Fatal) {
+        let said = abi::remarks(ptx, asked);
+        if said.iter().any(|it| it.severity >= Severity::Error) {
             return Err(said);
         }
         warnings.extend(said);
@@ -208,6 +217,12 @@ fn generate(
         warnings.extend(stack_size::warnings(ptx, options));
     }
     let mut lowered = std::mem::take(&mut module.kernels);
+    let mut problems = lowered
+        .iter()
+        .filter_map(|it| shared_spills::problem(it, options));
+    if let Some(problem) = problems.next() {
+        return Err(vec![problem]);
+    }
     for kernel in &mut lowered {
         warnings.extend(bounded(kernel, target));
     }

@@ -15,8 +15,7 @@ use crate::lines::{self, LineTables};
 use data::KnownNames;
 use orias_codegen::schedule::budget::named_registers;
 use orias_codegen::{
-    Kernel, LoweredModule, Pointer, Reference, ReferenceKind, SymbolSpace, TEXT_START,
-    constant_places,
+    Kernel, LoweredModule, Reference, ReferenceKind, SymbolSpace, TEXT_START, constant_places,
 };
 use orias_cubin::attribute::{Attribute, Value, id};
 use orias_cubin::build::{self, Address, Chip, CodeRelocation, Entry, Param, Shared, Variable};
@@ -26,6 +25,7 @@ use orias_eval::texture::Record;
 use orias_machine::Machine;
 use orias_mercury::{Code, Patch, Relocation};
 use orias_ori::{Attributes, Class, Function, Operand, SymbolPart};
+use orias_ptx::ast::{Pointee, Pointer, Space};
 use orias_sass::{Effects, Mnemonic, Op, Target};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
@@ -363,7 +363,7 @@ fn parameters(kernel: &Kernel) -> Result<Vec<Param>, Diagnostic> {
                 offset: narrow(parameter.offset, "parameters")?,
                 size: narrow(parameter.size, "a parameter")?,
                 pointee_log_align: parameter.pointer.map_or(0, |pointer| {
-                    pointer.align.checked_ilog2().unwrap_or(0) as u8
+                    pointer.align.and_then(u32::checked_ilog2).unwrap_or(0) as u8
                 }),
                 space: parameter.pointer.map_or(0, pointee_space),
             })
@@ -373,11 +373,14 @@ fn parameters(kernel: &Kernel) -> Result<Vec<Param>, Diagnostic> {
 
 /// What ptxas 13.0.88 calls the space that a parameter points into. Constant memory is not told from global memory.
 const fn pointee_space(pointer: Pointer) -> u8 {
-    match pointer.space {
-        Some(SymbolSpace::Local) => 1,
-        Some(SymbolSpace::Shared) => 2,
-        Some(SymbolSpace::Global | SymbolSpace::Const) => 4,
-        None => 5,
+    match pointer.to {
+        Some(Pointee::Memory(Space::Local)) => 1,
+        Some(Pointee::Memory(Space::Shared)) => 2,
+        Some(Pointee::Memory(Space::Global | Space::Const)) => 4,
+        Some(Pointee::Texture) => 6,
+        Some(Pointee::Surface) => 7,
+        Some(Pointee::Sampler) => 8,
+        Some(Pointee::Memory(Space::Param | Space::Reg | Space::Tex)) | None => 5,
     }
 }
 

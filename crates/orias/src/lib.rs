@@ -31,6 +31,7 @@ mod lines;
 pub mod options;
 pub mod reschedule;
 pub mod run;
+mod shared_spills;
 mod stack_size;
 pub mod statistics;
 pub mod target;

@@ -136,6 +136,7 @@ const CASES: &[Case] = &[
 const READ: &[&str] = &[
     "Ofast-compile",
     "device-function-maxrregcount",
+    "device-stack-protector",
     "gpu-name",
     "help",
     "input-as-string",
@@ -220,6 +221,32 @@ fn stacks_without_bound_are_told_of() {
     assert_eq!(told("", CIRCLE) + told("-c", CIRCLE), 0);
     let allocates = ".func f() { .reg .b64 d; alloca.u64 d, d; st.local.u32 [d], 1; ret; }";
     assert_eq!((told("-ewp", allocates), told("-g", allocates)), (1, 0));
+}
+
+#[test]
+fn canaries_stand_above_the_arrays_of_functions_that_are_called() {
+    let program = |array: &str| {
+        format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n.visible .func f(.param .b32 n) {{ .local .align 8 .b8 array[{array}]; .reg .b64 d<3>; .reg .b32 r;
+             cvta.local.u64 d1, array; ld.param.u32 r, [n]; mul.wide.u32 d2, r, 4; add.u64 d1, d1, d2; st.u32 [d1], r; ret; }}
+             .visible .entry k() {{ .param .b32 n; call f, (n); ret; }}"
+        )
+    };
+    let canaries = |line: &str, array| {
+        let shown = seen_of(line, &program(array));
+        let lines = shown.lines();
+        lines
+            .filter(|line| line.contains("LDC") && line.contains("0xc0]"))
+            .count()
+    };
+    for line in ["-c", "-c -O0", "-g"] {
+        let line = format!("{line} --device-stack-protector=true");
+        // Stored once, compared once.
+        assert_eq!(canaries(&line, "64"), 2, "{line}");
+        assert_eq!(canaries(&line, "8"), 0, "{line}");
+    }
+    assert_eq!(canaries("-c --device-stack-protector=false", "64"), 0);
+    assert_eq!(canaries("-c", "64"), 0);
 }
 
 #[test]

@@ -141,8 +141,8 @@ impl Printer<'_, '_> {
         self.write(format_args!("{} ", variable.ty));
         if let Some(pointer) = variable.pointer {
             self.push(".ptr ");
-            if let Some(space) = pointer.space {
-                self.write(format_args!("{} ", space.name()));
+            if let Some(to) = pointer.to {
+                self.write(format_args!("{} ", to.name()));
             }
             if let Some(align) = pointer.align {
                 self.write(format_args!(".align {align} "));

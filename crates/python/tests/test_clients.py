@@ -157,6 +157,7 @@ def test_jax_gets_a_toolkit(monkeypatch, tmp_path, fake_ptxas):
     (tmp_path / "cuda/bin/ptxas").write_text("another")
     before = f"--xla_dump_to=/tmp/x --xla_gpu_cuda_data_dir={tmp_path / 'cuda'}"
     monkeypatch.setenv("XLA_FLAGS", before)
+    monkeypatch.delenv("CUDA_ROOT", raising=False)
     with orias.jax.enable():
         flags = os.environ["XLA_FLAGS"].split()
         assert flags[0] == "--xla_dump_to=/tmp/x"
@@ -169,7 +170,10 @@ def test_jax_gets_a_toolkit(monkeypatch, tmp_path, fake_ptxas):
         assert os.path.realpath(folder / "bin/ptxas") == os.path.realpath(orias.ptxas_path())
         said = subprocess.run([folder / "bin/ptxas", "--version"], capture_output=True, text=True).stdout
         assert "Orias" in said
+        # JAX hands this one over with each compilation, and it goes before the flags.
+        assert os.environ["CUDA_ROOT"] == str(folder)
     assert os.environ["XLA_FLAGS"] == before
+    assert "CUDA_ROOT" not in os.environ
     assert (tmp_path / "cuda/bin/ptxas").read_text() == "another"
 
 
@@ -188,6 +192,15 @@ def test_jax_that_runs_already_is_warned_about(monkeypatch):
     with pytest.warns(UserWarning, match="already"):
         with orias.jax.enable():
             pass
+
+
+def test_a_jax_that_is_loaded_forgets_the_toolkit_it_found(monkeypatch):
+    library = type(sys)("jax._src.lib")
+    library.cuda_path = "/found/when/loaded"
+    monkeypatch.setitem(sys.modules, "jax._src.lib", library)
+    with orias.jax.enable():
+        assert library.cuda_path == os.environ["CUDA_ROOT"] != "/found/when/loaded"
+    assert library.cuda_path == "/found/when/loaded"
 
 
 def test_types_are_there():

@@ -1,14 +1,20 @@
-//! Sessions on many threads at once: the same bytes whoever else compiles, errors that stay with the session they belong to, and a
-//! cancelled one that ends. `docs/testing.md` says how to run this under ThreadSanitizer.
+//! Sessions on many threads at once: the same bytes whoever else compiles, errors that stay with the session they belong to, and those
+//! that are cancelled or get too little memory, which end. `docs/testing.md` says how to run this under ThreadSanitizer.
 
+use orias_session::memory::Counted;
 use orias_session::{Session, Verdict};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+/// As the libraries have it, so that limits count.
+#[global_allocator]
+static ALLOCATOR: Counted = Counted;
+
 const THREADS: usize = 8;
-const ROUNDS: usize = 12;
+/// Two compilations each: a thousand of them on all threads.
+const ROUNDS: usize = 63;
 
 /// The kernels of the benchmarks, by name.
 fn kernels() -> Vec<(String, Vec<u8>)> {
@@ -63,13 +69,7 @@ fn many_threads_compile_what_one_does() {
                     let split = ["-arch=sm_90a", "--split-compile=3"];
                     let options = &split[..1 + round % 2];
                     assert_eq!(cubin(text, options), alone[at], "{name}");
-                    let line = 6 + (number * 17 + round) % 90;
-                    let head = ".version 8.0\n.target sm_90a\n.address_size 64\n.entry k()\n{\n";
-                    let wrong = format!("{head}{}wrong;\n}}\n", "\n".repeat(line - 6));
-                    let session = session(wrong.as_bytes(), &["-arch=sm_90a"]);
-                    assert_eq!(session.compile(), Verdict::Refused);
-                    let log = &session.outcome().expect("an outcome").error_log;
-                    assert!(log.contains(&format!(", line {line}; error")), "{log}");
+                    fail(number, round, text);
                     compiled.fetch_add(2, Ordering::Relaxed);
                 }
             });
@@ -78,10 +78,41 @@ fn many_threads_compile_what_one_does() {
     assert_eq!(compiled.into_inner(), 2 * THREADS * ROUNDS);
 }
 
+/// A compilation that fails: by its PTX, by its memory, or because it is cancelled on its way.
+fn fail(number: usize, round: usize, text: &[u8]) {
+    match (number + round) % 3 {
+        0 => {
+            let line = 6 + (number * 17 + round) % 90;
+            let head = ".version 8.0\n.target sm_90a\n.address_size 64\n.entry k()\n{\n";
+            let wrong = format!("{head}{}wrong;\n}}\n", "\n".repeat(line - 6));
+            let session = session(wrong.as_bytes(), &["-arch=sm_90a"]);
+            assert_eq!(session.compile(), Verdict::Refused);
+            let log = &session.outcome().expect("an outcome").error_log;
+            assert!(log.contains(&format!(", line {line}; error")), "{log}");
+        }
+        1 => {
+            let session = session(text, &["-arch=sm_90a"]);
+            session.set_memory_limit(Some(40_000));
+            assert_eq!(session.compile(), Verdict::OutOfMemory);
+            assert!(session.outcome().is_some_and(|it| it.cubin.is_empty()));
+        }
+        _ => {
+            let session = session(text, &["-arch=sm_90a"]);
+            let left = AtomicUsize::new(round % 20);
+            session.set_watch(Some(Arc::new(move || {
+                left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1))
+                    .is_err()
+            })));
+            assert_eq!(session.compile(), Verdict::Cancelled);
+            assert!(session.outcome().is_some_and(|it| it.cubin.is_empty()));
+        }
+    }
+}
+
 #[test]
 fn one_session_may_be_compiled_read_and_cancelled_by_several_threads() {
     let (_, text) = &kernels()[0];
-    for _ in 0..ROUNDS {
+    for _ in 0..12 {
         let session = Arc::new(session(text, &["-arch=sm_90a"]));
         let others: Vec<_> = (0..3)
             .map(|_| {

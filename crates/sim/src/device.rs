@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::heap::Heap;
 use crate::launch::{Context, Launch, Options, Outcome};
 use crate::memory::Memory;
-use crate::module::{Kernel, LOCAL, LoadError, LoadedModule};
+use crate::module::{CANARY, Kernel, LOCAL, LoadError, LoadedModule};
 use crate::order::Chooser;
 use crate::profile::Profile;
 use crate::trace::Recorder;
@@ -379,6 +379,7 @@ fn first_bank(kernel: &Kernel, launch: &Launch, local: u32) -> Result<Vec<u8>, L
         words.dynamic_shared as usize,
         &launch.dynamic_shared.to_le_bytes(),
     );
+    put(words.canary as usize, &CANARY.to_le_bytes());
     put(
         words.constant_window as usize,
         &kernel.constants.to_le_bytes(),

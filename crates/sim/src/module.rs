@@ -20,6 +20,8 @@ pub(crate) const SYSTEM: u64 = 0x7f3a_0000_0000;
 pub(crate) const GRADIENTS: u64 = SYSTEM + (1 << 24);
 /// Upper half of generic addresses of shared memory.
 pub(crate) const SHARED_HIGH: u32 = 0x7f3e;
+/// What the driver would draw for each launch, so that code finds on its stack what nobody should have changed.
+pub(crate) const CANARY: u64 = 0x5bd1_e995_c2b2_ae35;
 /// Generic address of local memory.
 pub(crate) const LOCAL: u64 = 0x7f3d_0000_0000;
 

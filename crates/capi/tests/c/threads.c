@@ -1,4 +1,5 @@
-/* Eight threads compile at once, right and wrong PTX, through both APIs: the same bytes every time, and no memory is lost.
+/* Eight threads compile at once, right and wrong PTX, some with too little memory and some cancelled on their way, through both APIs: the
+ * same bytes every time, and no memory is lost.
  * Arguments: a PTX file, and the cubin it becomes. */
 #define _GNU_SOURCE
 #include "check.h"
@@ -62,13 +63,34 @@ static void compile_little(void)
     orias_compiler_destroy(&compiler);
 }
 
+/* Goes on for as many phases as are left. */
+static int ends(void *payload)
+{
+    int *left = payload;
+    return (*left)-- <= 0;
+}
+
+static void compile_halfway(int phases)
+{
+    orias_compiler *compiler = NULL;
+    CHECK(orias_compiler_create(&compiler) == ORIAS_SUCCESS);
+    CHECK(orias_compiler_add_module(compiler, NULL, ptx, ptx_size) == ORIAS_SUCCESS);
+    CHECK(orias_compiler_add_option(compiler, "-arch=sm_90a") == ORIAS_SUCCESS);
+    CHECK(orias_compiler_set_callback(compiler, ends, &phases) == ORIAS_SUCCESS);
+    CHECK(orias_compiler_compile(compiler) == ORIAS_ERROR_CANCELLED);
+    size_t size = 0;
+    CHECK(orias_compiler_get_cubin(compiler, NULL, 0, &size) == ORIAS_ERROR_NOT_COMPILED);
+    orias_compiler_destroy(&compiler);
+}
+
 static void *work(void *argument)
 {
     int thread = *(int *)argument;
     for (int round = 0; round < ROUNDS; round++) {
-        switch ((thread + round) % 5) {
+        switch ((thread + round) % 6) {
         case 0: compile_wrong(6 + (thread * 17 + round) % 90); break;
         case 1: compile_little(); break;
+        case 2: compile_halfway(round % 20); break;
         default: compile_right();
         }
     }

@@ -283,6 +283,15 @@ pub static HOIST_INVARIANTS: Key<bool> = Key::<bool>::new(
     "what does not change in a loop is computed before it",
 );
 
+/// Whether what is read behind a loop only is computed behind it.
+pub static SINK_BEHIND_LOOPS: Key<bool> = Key::<bool>::new(
+    10094,
+    "SinkBehindLoops",
+    true,
+    "SinkBehindLoops",
+    "what is read behind a loop only is computed behind it, where registers are short",
+);
+
 /// Whether loads go up to blocks that dominate theirs.
 pub static HOIST_LOADS: Key<bool> = Key::<bool>::new(
     10086,
@@ -499,6 +508,15 @@ pub static PAIR_PRODUCTS: Key<bool> = Key::<bool>::new(
     "the low and the high half of the same product become the words of one wide product",
 );
 
+/// Whether spilled registers move to shared memory.
+pub static SHARED_SPILLS: Key<bool> = Key::<bool>::new(
+    10099,
+    "SharedSpills",
+    true,
+    "SharedSpills",
+    "spilled registers lie in shared memory where the source asks for it (.pragma \"enable_smem_spilling\")",
+);
+
 /// Whether loads of what is known go.
 pub static FORWARD_LOADS: Key<bool> = Key::<bool>::new(
     10098,
@@ -643,6 +661,15 @@ pub static AGGREGATE_UPDATES: Key<bool> = Key::<bool>::new(
     "lanes that update one word together combine their numbers, and one of them updates memory",
 );
 
+/// Whether wide products go into sums in other blocks.
+pub static FOLD_PRODUCTS: Key<bool> = Key::<bool>::new(
+    10132,
+    "FoldProducts",
+    true,
+    "SelectInstructions",
+    "wide products that sums alone read become part of them, in whatever block they are",
+);
+
 /// Whether a tool patches the code into a program.
 pub static PATCH_CODE: Key<bool> = Key::<bool>::new(
     10131,
@@ -659,6 +686,15 @@ pub static SP_BOUNDS_CHECK: Key<bool> = Key::<bool>::new(
     false,
     "PostExpansion",
     "a trap where a frame does not fit the stack (--sp-bounds-check)",
+);
+
+/// Whether functions look whether what lies above their variables is as it was.
+pub static PROTECT_STACK: Key<bool> = Key::<bool>::new(
+    10100,
+    "ProtectStack",
+    false,
+    "ProtectStack",
+    "a trap where a function returns and what lies above its local variables has changed (--device-stack-protector)",
 );
 
 /// Whether regions are made late.
@@ -724,6 +760,7 @@ pub static KNOBS: &[&Knob] = &[
     &EXPAND_SYNC_LATE.knob,
     &GEN_ERRBAR_AT_EXIT.knob,
     &SP_BOUNDS_CHECK.knob,
+    &PROTECT_STACK.knob,
     &CALL_SLOW_PATHS.knob,
     &IF_CONVERSION_SIZE.knob,
     &IF_CONVERSION_UNIFORM_SIZE.knob,
@@ -735,8 +772,10 @@ pub static KNOBS: &[&Knob] = &[
     &SHARE_CONSTANTS_SLACK.knob,
     &SPLIT_CARRIED.knob,
     &UNIFORM_NUMBERS.knob,
+    &SINK_BEHIND_LOOPS.knob,
     &WIDEN_ACCESSES.knob,
     &PAIR_PRODUCTS.knob,
+    &SHARED_SPILLS.knob,
     &MERGE_ACCESSES.knob,
     &FORWARD_LOADS.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
@@ -752,6 +791,7 @@ pub static KNOBS: &[&Knob] = &[
     &POST_SCHEDULE_KEEP.knob,
     &MERC_ENCODING_CACHE.knob,
     &AGGREGATE_UPDATES.knob,
+    &FOLD_PRODUCTS.knob,
     &PATCH_CODE.knob,
     &MERC_TRACE.knob,
     &scheduling::INSTRUCTIONS.knob,
@@ -768,6 +808,8 @@ pub static KNOBS: &[&Knob] = &[
     &scheduling::MATRIX_FIRST.knob,
     &scheduling::UNITS.knob,
     &scheduling::PASS_WAITS.knob,
+    &scheduling::CONSTANT_LINES.knob,
+    &scheduling::LOOKUPS.knob,
 ];
 
 #[cfg(test)]

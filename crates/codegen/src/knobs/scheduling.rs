@@ -27,7 +27,7 @@ knobs! {
     DEPTH_LIMIT: i64 = 449 "SchedMaxDepth" 5, "loops nested deeper than this weigh no more";
     SCHEDULING: bool = 487 "SchedulingEnable" true, "whether instructions are reordered at all";
     PRESERVE_ORDER: WhenList = 595 "PreserveSchedOrderSame", "instructions that keep their order among themselves";
-    BUMP_SCALE: f64 = 740 "SchedBumpScaleAugmentFactor" 0.005, "what each register above those live in the order before costs, as a share of all cycles";
+    BUMP_SCALE: f64 = 740 "SchedBumpScaleAugmentFactor" 0.002, "what each register above those live in the order before costs, as a share of all cycles";
     LOADS_PER_TEXTURE: i64 = 741 "SchedCountLoadsPerTex" 3, "how many loads weigh as much as a texture operation in a batch";
     CROSS_BLOCK: i64 = 742 "SchedCrossBlock" 0, "0: instructions may move into the block before; 1: in loops only; 2 and above: never";
     CROSS_BLOCK_INSTS: i64 = 743 "SchedCrossBlockInstsToSpeculate" 8, "how many instructions may move from one block into another";
@@ -57,4 +57,6 @@ knobs! {
     MATRIX_FIRST: bool = 10981 "SchedMatrixFirst" false, "whether DynBatch puts matrix operations before what keeps the register pressure low";
     UNITS: bool = 10982 "SchedCountUnits" true, "whether orders are tried in blocks with matrix operations for which units count like dependences";
     PASS_WAITS: bool = 10983 "SchedPassWaits" true, "whether arithmetic goes before waits for matrix products of a warp group that it has nothing to do with";
+    CONSTANT_LINES: bool = 10984 "SchedConstantLines" true, "whether orders reckon with the time that the first lines of constants take which a kernel reads";
+    LOOKUPS: bool = 10985 "SchedCountLookups" true, "whether loads of constants by indices that differ from lane to lane are known to take their unit longer";
 }

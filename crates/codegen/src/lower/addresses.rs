@@ -261,14 +261,13 @@ impl Body<'_, '_> {
             ast::Space::Param => Space::Param,
             ast::Space::Reg | ast::Space::Tex => return unsupported(""),
         };
-        let Ok(short) = i32::try_from(offset) else {
-            if own == Space::Global {
-                let base = self.address_of(id, 0, PtxType::U64)?;
-                let base = self.in_registers(base, 64)?;
-                return Ok((self.based(base, offset, own)?, own));
-            }
-            return unsupported(format!("an offset of {offset} from a variable"));
-        };
+        if own == Space::Global && i32::try_from(offset).is_err() {
+            let base = self.address_of(id, 0, PtxType::U64)?;
+            let base = self.in_registers(base, 64)?;
+            return Ok((self.based(base, offset, own)?, own));
+        }
+        // Addresses in the other spaces have 32 bits.
+        let short = offset as i32;
         let constant = self.symbols.constant(id).map(i32::try_from);
         if let Some(Ok(start)) = constant {
             let address = Address {

@@ -16,7 +16,7 @@ use super::body::{Body, Lowered, Statement, unsupported};
 use super::modifiers::{modifier, set};
 use crate::emit::imm;
 use orias_ori::operation::{AbstractOp, Permute, Reduce, Route, Scalar, Space, TensorMode};
-use orias_ori::{Operand, SymbolPart, Value};
+use orias_ori::{Address, Operand, SymbolPart, Value};
 use orias_ptx::ast::{self, OperandKind};
 use orias_ptx::grammar::Modifier;
 use orias_ptx::grammar::OperandName;
@@ -205,10 +205,9 @@ fn bracket<'s>(statement: &'s Statement<'_>) -> Lowered<&'s [ast::Operand]> {
     }
 }
 
-/// The generic address of a tensor map.
-fn map_address(body: &mut Body<'_, '_>, kind: OperandKind) -> Lowered<Value> {
-    let (address, space) = body.address_at(kind, Space::Generic)?;
-    let mut base = match (address.base.get(), address.symbol.expand()) {
+/// What an address in `space` starts from: a register, or a variable.
+fn map_base(body: &mut Body<'_, '_>, address: Address, space: Space) -> Lowered<Operand> {
+    Ok(match (address.base.get(), address.symbol.expand()) {
         (Some(base), None) => Operand::from(base),
         (None, Some(symbol)) if matches!(space, Space::Global | Space::Const) => {
             let part = SymbolPart::Whole;
@@ -221,7 +220,13 @@ fn map_address(body: &mut Body<'_, '_>, kind: OperandKind) -> Lowered<Value> {
         }
         (None, None) => imm(0),
         _ => return unsupported("this place of a tensor map"),
-    };
+    })
+}
+
+/// The generic address of a tensor map.
+fn map_address(body: &mut Body<'_, '_>, kind: OperandKind) -> Lowered<Value> {
+    let (address, space) = body.address_at(kind, Space::Generic)?;
+    let mut base = map_base(body, address, space)?;
     if address.offset != 0 {
         let offset = imm(i64::from(address.offset).cast_unsigned());
         base = body.with(|emit| emit.binary(AbstractOp::Add, Scalar::U64, base, offset))?;
@@ -361,11 +366,7 @@ pub(super) fn prefetch_map(body: &mut Body<'_, '_>, statement: &Statement<'_>) -
             Space::Generic => map_address(body, kind)?,
             _ => {
                 let (address, _) = body.address_at(kind, space)?;
-                let mut base = match (address.base.get(), address.symbol.expand()) {
-                    (Some(base), None) => Operand::from(base),
-                    (None, None) => imm(0),
-                    _ => return unsupported("this place of a tensor map"),
-                };
+                let mut base = map_base(body, address, space)?;
                 if let Some(value) = base.as_value()
                     && body.func.value_type(value).len() == 1
                 {

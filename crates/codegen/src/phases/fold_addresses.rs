@@ -11,10 +11,15 @@
 //! value, so that it is likely to go. Parameters whose address was taken are read at known places, like others. Names are folded in weak accesses to shared memory and in accesses to
 //! mbarriers, whose instructions have a place for the block's base.
 //!
+//! Copies from global to shared memory (`cp.async`) have two addresses. The one in global memory has room for short offsets only ([`COPY_REACH`]): what lies above is added before the
+//! copy, in portions that neighbours share, so that `p + 98304`, `p + 98308` and `p + 98312` take one sum. A name stays in the register of a copy's address, which has no place for
+//! the block's base.
+//!
 //! Sums are looked into to a depth of [`DEPTH`], each value once: linear. The rewrites of EliminateCommonSubexpressions follow where something was found.
 
 use super::common_subexpressions::eliminate_common_subexpressions;
 use super::general_optimize::optimize_general;
+use crate::emit::Emit;
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DefUse, Place};
@@ -34,6 +39,26 @@ const OFFSET_LIMIT: i64 = 1 << 23;
 
 /// Offsets that a constant operand holds wherever the parameters begin.
 const BANK_OFFSET_LIMIT: i64 = 1 << 14;
+
+/// Offsets that the address of a copy in global memory holds are smaller: a power of two.
+const COPY_REACH: i64 = 1 << 11;
+
+/// Offsets that the address of a copy in shared memory holds.
+const COPY_TARGET_LIMIT: i64 = 1 << 19;
+
+/// An address of an instruction, and what fits into it.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    /// Which operand it is.
+    operand: usize,
+    space: Option<Space>,
+    /// Whether the address may be a word to which the offset is added as it is.
+    words: bool,
+    /// Offsets it holds.
+    limit: i64,
+    /// Whether only those below [`COPY_REACH`] are added by the access.
+    is_short: bool,
+}
 
 /// A value as a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,22 +102,71 @@ fn fold(func: &mut Function) -> bool {
         .flat_map(|block| func.block_insts(block))
         .filter(|&inst| is_access(func, inst))
         .collect();
-    let mut sums = Sums {
-        uses,
-        known: SecondaryMap::new(),
-        made: Vec::new(),
-    };
+    let (copies, accesses): (Vec<Inst>, Vec<Inst>) =
+        accesses.into_iter().partition(|&inst| is_copy(func, inst));
     let mut folded = shorten_chains(func);
-    for inst in accesses {
-        folded |= sums.fold(func, inst);
+    let mut made = Vec::new();
+    for (insts, names) in [(accesses, true), (copies, false)] {
+        let mut sums = Sums {
+            uses: &uses,
+            names,
+            known: SecondaryMap::new(),
+            made,
+        };
+        for inst in insts {
+            for site in sites(func, inst).into_iter().flatten() {
+                folded |= sums.fold(func, inst, site);
+            }
+        }
+        made = sums.made;
     }
     if !folded {
         // Sums that were made for an access that could not take them.
-        for inst in sums.made.into_iter().rev() {
+        for inst in made.into_iter().rev() {
             func.remove_inst(inst);
         }
     }
     folded
+}
+
+/// Whether `inst` copies from global to shared memory.
+fn is_copy(func: &Function, inst: Inst) -> bool {
+    func.opcode(inst).as_abstract() == Some(AbstractOp::CpAsync)
+}
+
+/// The addresses of an access.
+fn sites(func: &Function, inst: Inst) -> [Option<Site>; 2] {
+    use AbstractOp as A;
+    let usual = |operand, space| Site {
+        operand,
+        space,
+        words: matches!(space, Some(Space::Param | Space::Shared)),
+        limit: OFFSET_LIMIT,
+        is_short: false,
+    };
+    if is_copy(func, inst) {
+        let to = Site {
+            limit: COPY_TARGET_LIMIT,
+            ..usual(0, Some(Space::Shared))
+        };
+        let from = Site {
+            is_short: true,
+            ..usual(1, Some(Space::Global))
+        };
+        return [Some(to), Some(from)];
+    }
+    let operands = func.operands(inst);
+    let Some(operand) = operands
+        .iter()
+        .position(|operand| matches!(operand, Operand::Address(_)))
+    else {
+        return [None; 2];
+    };
+    let space = match func.opcode(inst).as_abstract() {
+        Some(A::Ldmatrix | A::Stmatrix) => Some(Space::Shared),
+        _ => func.modifier::<Space>(inst),
+    };
+    [Some(usual(operand, space)), None]
 }
 
 /// Makes a number added to a sum with a number one sum: `(a + 4) + 4` becomes `a + 8`. Returns whether there was one.
@@ -162,7 +236,11 @@ fn is_barrier_access(func: &Function, inst: Inst) -> bool {
 /// Whether `inst` is an access whose address has an offset field of the usual width.
 fn is_access(func: &Function, inst: Inst) -> bool {
     use AbstractOp as A;
-    if is_barrier_access(func, inst) {
+    let of_shared = matches!(
+        func.opcode(inst).as_abstract(),
+        Some(A::CpAsync | A::Ldmatrix | A::Stmatrix)
+    );
+    if of_shared || is_barrier_access(func, inst) {
         return true;
     }
     let access = matches!(
@@ -177,24 +255,19 @@ fn is_access(func: &Function, inst: Inst) -> bool {
         )
 }
 
-struct Sums {
-    uses: DefUse,
+struct Sums<'a> {
+    uses: &'a DefUse,
+    /// Whether names are terms.
+    names: bool,
     known: SecondaryMap<Value, Option<Sum>>,
     /// What was made.
     made: Vec<Inst>,
 }
 
-impl Sums {
-    /// Brings what is known of the address of `inst` into its offset. Returns whether there was something.
-    fn fold(&mut self, func: &mut Function, inst: Inst) -> bool {
-        let address = func
-            .operands(inst)
-            .iter()
-            .find_map(|operand| match operand {
-                Operand::Address(id) => Some(*id),
-                _ => None,
-            });
-        let Some(id) = address else {
+impl Sums<'_> {
+    /// Brings what is known of an address of `inst` into its offset. Returns whether there was something.
+    fn fold(&mut self, func: &mut Function, inst: Inst, site: Site) -> bool {
+        let Operand::Address(id) = func.operands(inst)[site.operand] else {
             return false;
         };
         let mut address = *func.address(id);
@@ -202,12 +275,11 @@ impl Sums {
             return false;
         };
         // A word is extended before the offset is added, except in shared memory and among parameters, whose addresses are words.
-        let space = func.modifier::<Space>(inst);
-        let parameter = space == Some(Space::Param);
+        let parameter = site.space == Some(Space::Param);
         let wide = func.value_type(base) == Type::R2;
         let fits = match is_barrier_access(func, inst) {
             true => !wide,
-            false => wide || parameter || space == Some(Space::Shared),
+            false => wide || site.words,
         };
         if !fits {
             return false;
@@ -222,13 +294,41 @@ impl Sums {
         // Parameters lie in a bank whose offsets are short; a place that is known as a whole needs no register.
         let limit = match parameter && sum.rest.is_some() {
             true => BANK_OFFSET_LIMIT,
-            false => OFFSET_LIMIT,
+            false => site.limit,
         };
-        if sum.is_plain() && sum.rest.is_some() || offset.abs() >= limit {
+        let far = match site.is_short && offset.abs() >= COPY_REACH {
+            true => offset & !(COPY_REACH - 1),
+            false => 0,
+        };
+        // What is too long for an offset stays where it is added last.
+        let stays = match far {
+            0 => sum.number == 0,
+            _ => {
+                let last = func.defining_inst(base);
+                let added = last.and_then(|last| number_added(func, last));
+                added.is_some_and(|(_, number)| number == far && sum.number == far)
+            }
+        };
+        if stays && sum.name.is_none() && sum.rest.is_some() || offset.abs() >= limit {
             return false;
         }
-        address.base = sum.rest.map_or(OptReg::NONE, |rest| Reg::from(rest).into());
-        address.offset = offset as i32;
+        let mut rest = sum.rest;
+        if let Some(near) = rest
+            && far != 0
+        {
+            let mut emit = Emit::before(func, inst);
+            let sum = emit.value(
+                AbstractOp::Add,
+                (Scalar::S64,),
+                &[near.into(), Operand::imm(far as u64)],
+            );
+            if emit.finish().is_err() {
+                return false;
+            }
+            rest = Some(sum);
+        }
+        address.base = rest.map_or(OptReg::NONE, |rest| Reg::from(rest).into());
+        address.offset = (offset - far) as i32;
         address.symbol = name.into();
         if address.base.get().is_none() && name.is_none() && !parameter {
             return false;
@@ -260,6 +360,9 @@ impl Sums {
         let op = func.opcode(inst).as_abstract()?;
         let operands = func.operands(inst);
         if op == A::AddressOf {
+            if !self.names {
+                return None;
+            }
             let &[_, Operand::Symbol { symbol, addend, .. }] = operands else {
                 return None;
             };
@@ -464,7 +567,11 @@ impl Sums {
 
 /// Whether the access `inst` has a place for a name and the block's base.
 fn takes_names(func: &Function, inst: Inst) -> bool {
-    if is_barrier_access(func, inst) {
+    let of_matrices = matches!(
+        func.opcode(inst).as_abstract(),
+        Some(AbstractOp::Ldmatrix | AbstractOp::Stmatrix)
+    );
+    if of_matrices || is_barrier_access(func, inst) {
         return true;
     }
     func.modifier::<Space>(inst) == Some(Space::Shared)

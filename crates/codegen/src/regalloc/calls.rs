@@ -93,7 +93,7 @@ pub(crate) fn convention(func: &Function, inst: Inst) -> Convention {
 }
 
 /// The convention of `func`, if that is a slow path that others call.
-pub(super) fn slow(func: &Function) -> Option<Convention> {
+pub(crate) fn slow(func: &Function) -> Option<Convention> {
     let device = func.kind == FunctionKind::Device;
     device
         .then(|| slow_path_convention(&func.name, Machine::of(func.target).abi))

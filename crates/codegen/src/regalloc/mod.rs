@@ -33,11 +33,14 @@ mod occupancy_edge;
 mod packing;
 mod ranges;
 mod relations;
+mod shared_spills;
 mod spill;
 mod timeline;
 mod tokens;
 
+pub(crate) use calls::slow as slow_path_of;
 pub use frame::expand_after_allocation;
+pub use shared_spills::spill_to_shared;
 
 use crate::knobs::{Knobs, registry};
 use crate::phases::{holds_warpgroup_operands, release_warpgroup_operands};
@@ -83,6 +86,11 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
         *func = allocated;
         return Ok(());
     }
+    shared_spills::allocate(func, context, |func| allocate(func, context))
+}
+
+/// Gives every value a register.
+fn allocate(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
     let files = context.machine.registers;
     let aims = Aims {
         check: context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION),

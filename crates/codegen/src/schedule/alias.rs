@@ -9,7 +9,8 @@
 //! accesses to local memory apart, and no others.
 //!
 //! A base is known by the value in it: in SSA form the value itself, on physical registers the register and how often it has been
-//! written in the block. A 32-bit base that is another one plus a constant is replaced by that one.
+//! written in the block. A 32-bit base that is another one plus a constant is replaced by that one, and so are the terms of one that is a sum of two: places of the same number in
+//! arrays that lie behind one another are apart.
 
 use super::build::operations;
 use super::order;
@@ -23,6 +24,8 @@ use smallvec::SmallVec;
 pub struct Base {
     /// The base register and which of its contents.
     pub base: Option<(Reg, u32)>,
+    /// Another register that is added to it, and which of its contents: of a sum of two values.
+    pub index: Option<(Reg, u32)>,
     /// The uniform register.
     pub uniform: Option<(Reg, u32)>,
     /// The variable.
@@ -33,7 +36,7 @@ pub struct Base {
 
 impl Base {
     fn is_static(&self) -> bool {
-        self.base.is_none() && self.uniform.is_none()
+        self.base.is_none() && self.index.is_none() && self.uniform.is_none()
     }
 }
 
@@ -143,14 +146,22 @@ pub fn accesses(
                 };
                 let uniform = key(address.uniform);
                 let mut base = key(address.base);
+                let mut index = None;
                 if scale == 0
                     && let Some((root, added)) = base.and_then(|(reg, _)| root_of(func, reg))
                 {
                     base = key(OptReg::from(root));
                     offset += added;
                 }
+                if scale == 0
+                    && let Some((terms, added)) = base.and_then(|(reg, _)| terms_of(func, reg))
+                {
+                    [base, index] = terms.map(|term| key(OptReg::from(term)));
+                    offset += added;
+                }
                 Base {
                     base,
+                    index,
                     uniform,
                     symbol: address.symbol.expand().map(|symbol| symbol.as_u32()),
                     form: (address.form as u8, scale),
@@ -205,6 +216,38 @@ fn root_of(func: &Function, reg: Reg) -> Option<(Reg, i64)> {
         sum += added;
     }
     (root != reg).then_some((root, sum))
+}
+
+/// The terms of a 32-bit value that is a sum of two others, each without what it is more than a third one, and what that comes to.
+fn terms_of(func: &Function, reg: Reg) -> Option<([Reg; 2], i64)> {
+    let value = reg.value()?;
+    if func.value_type(value).len() != 1 {
+        return None;
+    }
+    let inst = func.defining_inst(value)?;
+    if func.opcode(inst).as_machine()? != Op::IADD3 || !func.inst(inst).guard().is_always() {
+        return None;
+    }
+    let mut terms: SmallVec<[Reg; 3]> = SmallVec::new();
+    for (slot, operand) in func.operands(inst).iter().enumerate() {
+        match *operand {
+            _ if func.is_def(inst, slot) => {}
+            Operand::Reg { reg, .. } if is_zero(reg) => {}
+            Operand::Reg { reg, mods } if mods == SourceMods::NONE => terms.push(reg),
+            _ => return None,
+        }
+    }
+    let [a, b] = terms[..].try_into().ok()?;
+    let mut sum = 0;
+    let mut terms = [a, b].map(|term: Reg| match root_of(func, term) {
+        Some((root, added)) => {
+            sum += added;
+            root
+        }
+        None => term,
+    });
+    terms.sort_unstable();
+    Some((terms, sum))
 }
 
 /// One step: the other summand of a sum of a value and a constant.

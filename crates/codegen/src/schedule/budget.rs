@@ -5,7 +5,7 @@
 //! compared by what they are estimated to take with one warp and with that many (`throughput`), and the budget whose orders
 //! are cheapest wins; every register beyond what the order before needed makes it dearer by knob 740.
 //!
-//! A budget that leaves fewer warps than another has to gain a tenth, and to lose nothing where all warps are there: on the chip, kernels that wait for memory lost more
+//! A budget that leaves fewer warps than another has to gain a twentieth, and to lose next to nothing where all warps are there: on the chip, kernels that wait for memory lost more
 //! by that than a better order seemed to gain (2026-11-15: softmax and RMS norm, 1.1 to 1.3 of ptxas's time).
 //!
 //! A kernel whose warps change their number of registers by `setmaxnreg` is launched with a number that its bounds say. It has the warps that these leave, whatever its
@@ -36,6 +36,8 @@ const BELOW: usize = 2;
 pub struct Occupancy {
     files: &'static RegisterFiles,
     threads: u32,
+    /// Whether the source says how large blocks are.
+    is_said: bool,
     /// The registers that code can name at the start, if that does not depend on what it needs.
     launched: Option<u32>,
 }
@@ -52,6 +54,7 @@ impl Occupancy {
         let whole = threads.next_multiple_of(files.warp);
         Occupancy {
             files,
+            is_said: said != [0; 3],
             threads: whole.clamp(files.warp, files.most_threads),
             launched: regalloc::starting_registers(func, func.target)
                 .map(|count| count.saturating_sub(files.reserved)),
@@ -142,6 +145,22 @@ impl Occupancy {
             }
         }
         None
+    }
+
+    /// The most live registers with which blocks can be launched that can be with `live`. Where the source does not say how large blocks are, they may be as large
+    /// as any, or half as large, and so on, as far as `live` leaves room for one.
+    pub fn launchable(&self, live: u32) -> u32 {
+        if self.is_said {
+            return u32::from(self.files.general);
+        }
+        let mut threads = self.files.block_threads;
+        while threads > self.files.warp && self.files.blocks(live + KEPT + ALIGNMENT, threads) == 0
+        {
+            threads /= 2;
+        }
+        self.files
+            .usable_with(threads / self.files.warp)
+            .saturating_sub(KEPT + ALIGNMENT)
     }
 
     /// Whether `more` registers instead of `live` leave as many warps and are there at all, alignment included.
@@ -265,6 +284,25 @@ mod tests {
         assert_eq!(of.above(27), Some(35));
         assert_eq!(occupancy(1024).above(61), None);
         assert_eq!(occupancy(64).edge(165), 166);
+    }
+
+    #[test]
+    fn blocks_of_a_size_that_nobody_said_can_still_be_launched() {
+        let mut func = Function::new(
+            "k",
+            FunctionKind::Entry,
+            Level::Machine,
+            orias_sass::Target::DEFAULT,
+        );
+        let files = Machine::of(func.target).registers;
+        let of = Occupancy::new(&func, files);
+        // 64 registers for blocks of 1,024 threads, 128 for those of 512.
+        assert_eq!(
+            [30, 59, 60, 120].map(|live| of.launchable(live)),
+            [59, 59, 123, 123]
+        );
+        func.attributes.max_threads = [128, 1, 1];
+        assert_eq!(Occupancy::new(&func, files).launchable(30), 255);
     }
 
     #[test]

@@ -336,7 +336,7 @@ impl<'a> Engine<'a> {
             self.settle(node, self.frontier.ready_at(node), &mut ready);
         } else {
             let issue = self.issue_at(node);
-            self.clock.issue(&own.issue, issue);
+            own.issue_on(&mut self.clock, issue);
             self.use_pipe(own.pipe);
             self.spill_mode = self.spill_mode.saturating_sub(1);
             if own.heat == Heat::Cold && self.cold_budget > 0 {

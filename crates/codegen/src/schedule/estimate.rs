@@ -69,7 +69,7 @@ pub fn estimate(graph: &Graph, order: impl IntoIterator<Item = u32>, warps: u32)
         }
         for (clock, (start, ready)) in (clocks.iter_mut()).zip(start[node].iter_mut().zip(ready)) {
             *start = clock.at(own.issue.unit, ready);
-            clock.issue(&own.issue, *start);
+            own.issue_on(clock, *start);
         }
         let kept = (own.issue.keeps.iter()).filter(|(unit, _)| *unit == own.issue.unit);
         for &(_, cycles) in kept {

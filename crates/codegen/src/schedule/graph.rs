@@ -5,7 +5,7 @@
 //!
 //! | edge | why | cycles |
 //! | --- | --- | --- |
-//! | RAW | `b` reads what `a` writes | what `machine::timing` says of the two; what is typical where the latency is variable |
+//! | RAW | `b` reads what `a` writes | what `machine::timing` says of the two; what is typical where the latency is variable; more where a kernel reads a line of constants first |
 //! | WAR | `b` writes what `a` reads | 0, or until a reader of variable latency has read |
 //! | WAW | both write it | until the later write is sure to be the one that stays |
 //! | memory | both may touch the same bytes and one writes | 1 |
@@ -27,6 +27,7 @@
 
 use super::order::Order;
 use super::units::Pipe;
+use crate::clock::Clock;
 use orias_machine::issue::Issue;
 use orias_machine::timing;
 use orias_ori::{Block, Class, Inst};
@@ -173,6 +174,8 @@ pub struct Node {
     pub latency: u16,
     /// Whether that is a fixed number.
     pub fixed: bool,
+    /// Cycles for which nothing of the warp issues behind it, as it waits for a line of constants that nobody has read.
+    pub fetches: u16,
     /// Whether it reads memory.
     pub loads: bool,
     /// Whether it writes memory.
@@ -195,6 +198,13 @@ impl Node {
     /// Whether it takes no issue slot.
     pub fn is_pseudo(&self) -> bool {
         self.op.is_none()
+    }
+
+    /// It issues at `at`.
+    #[inline]
+    pub fn issue_on(&self, clock: &mut Clock, at: u32) {
+        clock.issue(&self.issue, at);
+        clock.pause(self.fetches);
     }
 
     /// Whether its result takes long.

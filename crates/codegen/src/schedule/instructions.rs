@@ -176,6 +176,8 @@ pub(super) struct Candidates {
     pub(super) carried: Vec<Carried>,
     /// The first is the order it has.
     pub(super) choices: Vec<Choice>,
+    /// The order that is found from the end, if it needs few registers and lets no more warps run.
+    pub(super) lean: Option<Choice>,
     /// How many registers of the small files an order may need.
     pub(super) small: Counts,
     /// What gave those choices, or nothing.
@@ -421,6 +423,7 @@ impl Scheduler<'_> {
             values,
             small: small_limits(self.files, &had.peak),
             choices: vec![had],
+            lean: None,
             asked: Vec::new(),
         }
     }

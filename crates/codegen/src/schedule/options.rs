@@ -138,6 +138,8 @@ impl<'a> Options<'a> {
             preserve: self.knobs.when(&knob::PRESERVE_ORDER),
             piece: PIECE,
             passes_waits: self.knobs.bool(&knob::PASS_WAITS),
+            fetches_lines: self.knobs.bool(&knob::CONSTANT_LINES),
+            counts_lookups: self.knobs.bool(&knob::LOOKUPS),
         }
     }
 

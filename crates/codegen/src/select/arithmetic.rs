@@ -8,7 +8,7 @@ use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources, wide};
 use crate::pipeline::PhaseError;
-use orias_ori::operation::{Half, Sat, Scalar};
+use orias_ori::operation::{Direction, Half, Sat, Scalar};
 use orias_ori::{AbstractOp, Inst, Operand, Type, Value};
 use orias_sass::Op;
 use orias_sass::ValueName;
@@ -290,6 +290,27 @@ fn add_words(s: &mut Selector<'_>, subtract: bool) -> Done {
             return Ok(());
         }
     }
+    // A funnel shift by a constant read only here.
+    for place in [1, 0] {
+        if subtract && place == 1 {
+            continue;
+        }
+        let Some((low, high, amount)) = absorbed_funnel_shift(s, operands[place]) else {
+            continue;
+        };
+        let other = s.word_of(operands[1 - place]);
+        let other = match subtract {
+            true => other.negated().filter(|other| other.is_register()),
+            false => Some(other),
+        };
+        let (low, high) = (s.word_of(low), s.word_of(high));
+        if let Some(other) = other.filter(|_| low.is_register() && high.is_register()) {
+            let amount = Operand::imm(u64::from(amount));
+            let operands = sources![s.result(0), pt(), low, other, high, amount];
+            s.emit(Op::LEA_HI, &[], operands)?;
+            return Ok(());
+        }
+    }
     // A predicate counted: it comes in as a carry.
     for place in [1, 0] {
         if subtract && place == 0 {
@@ -448,6 +469,22 @@ fn absorbed_right_shift(s: &Selector<'_>, operand: Operand) -> Option<(Operand, 
         }
         _ => None,
     }
+}
+
+/// The words that a funnel shift by a known amount, which defines `operand`, shifts, lower and upper, if it is read only here; and how far to the left, so that
+/// the upper word is the result. A rotation is one of a word with itself.
+fn absorbed_funnel_shift(s: &Selector<'_>, operand: Operand) -> Option<(Operand, Operand, u32)> {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty())?;
+    let inst = s.absorbable(value, AbstractOp::Shf)?;
+    let &[_, low, high, Operand::Imm(by)] = s.func.operands(inst) else {
+        return None;
+    };
+    let by = by.bits() as u32;
+    let left = match s.func.modifier::<Direction>(inst)? {
+        Direction::Left => by,
+        Direction::Right => 32u32.checked_sub(by)?,
+    };
+    (1..32).contains(&left).then_some((low, high, left))
 }
 
 /// What a choice between two neighbouring numbers, one of them zero, adds or takes off, if it is read only here: a number, and a predicate that counts one.

@@ -27,6 +27,8 @@ pub(super) fn lead_to(
     let mut pending = vec![(block, Some(inst))];
     let mut whole = EntitySet::new();
     let mut opened = EntitySet::new();
+    // The blocks that were walked to their start: the one of the operation may be walked from its end, too, around a loop.
+    let mut entered = EntitySet::new();
     let mut directions: FxHashMap<Block, usize> = FxHashMap::default();
     let mut looked_at = 0;
     while let Some((block, below)) = pending.pop() {
@@ -39,6 +41,9 @@ pub(super) fn lead_to(
             if opened.insert(open) {
                 pending.extend(before.map(|before| (before, Some(open))));
             }
+            continue;
+        }
+        if !entered.insert(block) {
             continue;
         }
         for &above in graph.preds(block) {

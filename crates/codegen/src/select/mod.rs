@@ -72,7 +72,7 @@ use crate::convergence::{
 use crate::knobs::registry as knobs;
 use crate::pipeline::{Context, PhaseError};
 use crate::reachability::remove_unreachable;
-use cranelift_entity::{EntityRef, SecondaryMap};
+use cranelift_entity::{EntityRef, EntitySet, SecondaryMap};
 use orias_ori::analysis::{DefUse, DepthFirst, Divergence, DominatorTree, FlowGraph, LoopNest};
 use orias_ori::operation::Order;
 use orias_ori::{AbstractOp, Block, Effects, Function, Inst, Level, Opcode, Type, Value};
@@ -200,6 +200,10 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let gathering = gathering::find(func, &graph, &apart, &left, &yielding, &divergence);
     let view_fences = mbarrier::need_view_fences(func, &graph);
     let shared_logic = logic_trees::find(func, &chains);
+    let addends = match context.knobs.bool(&knobs::FOLD_PRODUCTS) {
+        true => wide::addends(func, &chains),
+        false => EntitySet::new(),
+    };
     let aggregated = match context.opt_level >= 2 && context.knobs.bool(&knobs::AGGREGATE_UPDATES) {
         true => aggregation::find(
             func,
@@ -219,6 +223,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let mut selector = Selector::new(func, context.machine, first, entry);
     selector.plain_groups = plain_groups;
     selector.shared_logic = shared_logic;
+    selector.addends = addends;
     selector.checks_stack = context.checks_stack();
     for number in 0..selector.func.value_count() {
         let value = Value::new(number);

@@ -104,6 +104,8 @@ pub(super) struct Selector<'f> {
     pub(super) plain_groups: bool,
     /// Logic that goes into the tables of all who read it.
     pub(super) shared_logic: EntitySet<Value>,
+    /// Wide products that go into all who read them.
+    pub(super) addends: EntitySet<Value>,
     /// Whether code that lowers the stack pointer looks whether the stack is deep enough.
     pub(super) checks_stack: bool,
     /// The forms of shapes that have one only.
@@ -137,6 +139,7 @@ impl<'f> Selector<'f> {
             shared: Vec::new(),
             whole_entry: None,
             shared_logic: EntitySet::new(),
+            addends: EntitySet::new(),
             together: EntitySet::new(),
             view_fences: EntitySet::new(),
             aggregated: Aggregated::default(),

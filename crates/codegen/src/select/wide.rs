@@ -5,8 +5,10 @@ use super::selector::{Selector, pt, rz};
 use super::source::Source;
 use super::{WORD, sources};
 use crate::pipeline::PhaseError;
+use cranelift_entity::EntitySet;
+use orias_ori::analysis::DefUse;
 use orias_ori::operation::{self, Half, Sat, Scalar};
-use orias_ori::{AbstractOp, Inst, Operand, Type, Value};
+use orias_ori::{AbstractOp, Function, Inst, Operand, Type, Value};
 use orias_sass::Op;
 use orias_sass::ValueName;
 use orias_sass::modifier_names as name;
@@ -70,8 +72,9 @@ fn sum_words(
     Ok([low, high])
 }
 
-/// A product of words that is 64 bits wide, made in this block. Where others read it, too, it is made again: one instruction instead of
-/// the two of a sum, and one register that waits for it instead of two.
+/// A product of words that is 64 bits wide, made in this block, or one that sums alone read. Where others read it, too, it is made again: one instruction instead of
+/// the two of a sum, and one register that waits for it instead of two. A pointer that a loop moves by a row is advanced so: `p + pitch * 4` is an IMAD.WIDE, though the
+/// pitch in bytes was computed before the loop.
 fn add_wide_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
     let operands = [s.operand(0), s.operand(1)];
     for place in [1, 0] {
@@ -92,15 +95,41 @@ fn add_wide_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
 }
 
 fn wide_product(s: &Selector<'_>, operand: Operand) -> Option<Inst> {
-    let (inst, op) = s.definition(operand.as_value()?)?;
+    let value = operand.as_value()?;
+    let (inst, op) = s.definition(value)?;
     let here = s.func.layout.inst_block(inst) == Some(s.block);
-    (op == AbstractOp::Mul && here).then_some(())?;
-    let wide = s.func.modifier::<Half>(inst) == Some(Half::Wide);
-    let words = s
-        .func
-        .modifier::<Scalar>(inst)
-        .is_some_and(|scalar| scalar.bits() == 32);
-    (wide && words).then_some(inst)
+    (op == AbstractOp::Mul && (here || s.addends.contains(value))).then_some(())?;
+    is_wide_product(s.func, inst).then_some(inst)
+}
+
+/// Whether `inst` makes a product of words that is 64 bits wide.
+fn is_wide_product(func: &Function, inst: Inst) -> bool {
+    let wide = func.modifier::<Half>(inst) == Some(Half::Wide);
+    let scalar = func.modifier::<Scalar>(inst);
+    wide && scalar.is_some_and(|scalar| scalar.bits() == 32)
+}
+
+/// The wide products of words that nothing but sums of 64 bits reads.
+pub(super) fn addends(func: &Function, chains: &DefUse) -> EntitySet<Value> {
+    let adds = |reader: Inst| {
+        func.opcode(reader).as_abstract() == Some(AbstractOp::Add)
+            && func.inst(reader).guard().is_always()
+            && (func.modifier::<Scalar>(reader)).is_some_and(|scalar| scalar.bits() == 64)
+    };
+    let mut found = EntitySet::new();
+    for block in func.blocks() {
+        for inst in func.block_insts(block) {
+            if func.opcode(inst).as_abstract() == Some(AbstractOp::Mul)
+                && func.inst(inst).guard().is_always()
+                && is_wide_product(func, inst)
+                && let Some(value) = func.result(inst, 0)
+                && chains.uses(value).iter().all(|read| adds(read.inst))
+            {
+                found.insert(value);
+            }
+        }
+    }
+    found
 }
 
 /// A shift to the left by a known amount below 32, read only by this sum.

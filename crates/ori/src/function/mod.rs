@@ -111,6 +111,20 @@ pub struct Attributes {
     pub aligned: BTreeMap<String, u32>,
     /// Whether a linker decides where the code and all that it names lie: it calls and returns by absolute addresses.
     pub relocatable: bool,
+    /// Whether spilled registers may lie in shared memory.
+    pub shared_spills: SharedSpills,
+}
+
+/// Whether spilled registers may lie in shared memory, and which are to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum SharedSpills {
+    /// They lie in local memory.
+    #[default]
+    No,
+    /// The source lets them.
+    Wanted,
+    /// Those that lie in the frame from a number of bytes on are to; the register is held back for their address.
+    From(PhysReg, u32),
 }
 
 impl Attributes {

@@ -2,7 +2,7 @@
 
 use super::parse::{ParseError, Parser, is_block_name};
 use crate::entity::Span;
-use crate::function::{Attributes, KernelParam, Location};
+use crate::function::{Attributes, KernelParam, Location, SharedSpills};
 
 impl Parser<'_> {
     pub(super) fn header(&mut self) -> Result<(), ParseError> {
@@ -37,6 +37,14 @@ impl Parser<'_> {
                 "required_threads" => attributes.required_threads = true,
                 "override_registers" => attributes.override_registers = true,
                 "relocatable" => attributes.relocatable = true,
+                "shared_spills" => attributes.shared_spills = SharedSpills::Wanted,
+                "spilled_from" => {
+                    let start = self.cursor.at;
+                    let Some(reg) = self.reg()?.phys() else {
+                        return Err(self.cursor.error_at(start, "expected a physical register"));
+                    };
+                    attributes.shared_spills = SharedSpills::From(reg, self.cursor.number32()?);
+                }
                 "fixed" => {
                     let start = self.cursor.at;
                     let Some(reg) = self.reg()?.phys() else {

@@ -4,7 +4,7 @@
 
 use super::mnemonic;
 use crate::entity::{Block, Edge, Inst, Symbol};
-use crate::function::{Function, FunctionKind};
+use crate::function::{Function, FunctionKind, SharedSpills};
 use crate::instruction::Opcode;
 use crate::operand::{Address, Operand, SourceMods, SymbolPart};
 use crate::operation::{Arity, Slot};
@@ -166,6 +166,17 @@ impl Printer<'_> {
         }
         if attributes.relocatable {
             self.attribute("relocatable", &[]);
+        }
+        match attributes.shared_spills {
+            SharedSpills::No => {}
+            SharedSpills::Wanted => self.attribute("shared_spills", &[]),
+            SharedSpills::From(reg, start) => {
+                self.text("  spilled_from ");
+                self.phys(reg);
+                self.out.push(' ');
+                self.decimal(u64::from(start));
+                self.out.push('\n');
+            }
         }
         for &reg in &attributes.fixed {
             self.text("  fixed ");

@@ -492,6 +492,17 @@ pub(super) fn set_stack_check(invocation: &mut Invocation, _: &Value) -> Result<
     set.map_err(|error| fatal(error.to_string()))
 }
 
+pub(super) fn set_stack_protector(
+    invocation: &mut Invocation,
+    value: &Value,
+) -> Result<(), Diagnostic> {
+    if *value != Value::Bool(true) {
+        return Ok(());
+    }
+    let set = invocation.options.knobs.set("ProtectStack=true");
+    set.map_err(|error| fatal(error.to_string()))
+}
+
 pub(super) fn set_annotations(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
     invocation.options.annotate = true;
     Ok(())

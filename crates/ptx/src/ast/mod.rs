@@ -262,11 +262,53 @@ impl Variable {
     }
 }
 
+/// What a parameter points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointee {
+    /// Memory of a state space.
+    Memory(Space),
+    /// A texture: the parameter is its handle.
+    Texture,
+    /// A surface.
+    Surface,
+    /// A sampler.
+    Sampler,
+}
+
+impl Pointee {
+    /// All there are.
+    pub const ALL: [Pointee; 7] = [
+        Pointee::Memory(Space::Const),
+        Pointee::Memory(Space::Global),
+        Pointee::Memory(Space::Local),
+        Pointee::Memory(Space::Shared),
+        Pointee::Texture,
+        Pointee::Surface,
+        Pointee::Sampler,
+    ];
+
+    /// The spelling, with its dot.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pointee::Memory(space) => space.name(),
+            Pointee::Texture => ".texref",
+            Pointee::Surface => ".surfref",
+            Pointee::Sampler => ".samplerref",
+        }
+    }
+
+    /// What a dotted word names.
+    pub fn from_name(text: &[u8]) -> Option<Pointee> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|it| it.name().as_bytes() == text)
+    }
+}
+
 /// `.ptr .SPACE .align N`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
-    /// The space pointed to; generic where left out.
-    pub space: Option<Space>,
+    /// What it points to; any memory where left out.
+    pub to: Option<Pointee>,
     /// The alignment of what is pointed to.
     pub align: Option<u32>,
 }
@@ -413,7 +455,6 @@ function_directives! {
     BlocksAreClusters ".blocksareclusters" "The grid is given in clusters.";
     AbiPreserve ".abi_preserve" "Data registers the callee keeps.";
     AbiPreserveControl ".abi_preserve_control" "Control registers the callee keeps.";
-    Unique ".unique" "Kept for old programs.";
 }
 
 impl<'a> Module<'a> {

@@ -5,8 +5,8 @@ use super::intrinsics;
 use super::variables::size;
 use super::{Checker, Mode};
 use crate::ast::{
-    Function, FunctionDirectiveKind, FunctionId, InitialiserPart, Item, Linkage, OperandKind,
-    Space, Statement, VariableId,
+    Alias, Function, FunctionDirectiveKind, FunctionId, InitialiserPart, Item, Linkage,
+    OperandKind, Space, Statement, VariableId,
 };
 use crate::grammar::Op;
 use crate::name::Name;
@@ -80,9 +80,25 @@ impl Checker<'_, '_> {
         }
         for item in &module.items {
             if let Item::Alias(at) = item {
-                let span = module.aliases[*at as usize].span;
-                self.needs_version(span, ".alias", 63);
+                self.alias(&module.aliases[*at as usize]);
             }
+        }
+    }
+
+    /// An alias is another name of a function that is defined under its own.
+    fn alias(&mut self, alias: &Alias) {
+        let module = self.module;
+        self.needs_version(alias.span, ".alias", 63);
+        let function = |name: Name| module.functions.iter().find(|it| it.name == name);
+        for name in [alias.name, alias.of] {
+            if function(name).is_some_and(|it| it.entry) {
+                let name = module.name(name);
+                let message = format!("Cannot define alias to entry function '{name}'");
+                self.error(alias.span, message);
+            }
+        }
+        if alias.name == alias.of {
+            self.error(alias.span, "Cannot alias a function to itself");
         }
     }
 
@@ -122,9 +138,7 @@ impl Checker<'_, '_> {
         for directive in &function.directives {
             let name = directive.kind.name();
             let legal = match directive.kind {
-                Kind::NoReturn | Kind::Unique | Kind::AbiPreserve | Kind::AbiPreserveControl => {
-                    !function.entry
-                }
+                Kind::NoReturn | Kind::AbiPreserve | Kind::AbiPreserveControl => !function.entry,
                 Kind::Pragma | Kind::LocalMaxNReg => true,
                 _ => function.entry,
             };
@@ -179,6 +193,26 @@ impl Checker<'_, '_> {
                 second.span,
                 "Conflicting directives: .maxntid and .reqntid cannot both be specified",
             );
+        }
+        if let (Some(first), Some(second)) =
+            (has(Kind::ReqNCtaPerCluster), has(Kind::MaxClusterRank))
+        {
+            let last = if first.span.start > second.span.start {
+                first
+            } else {
+                second
+            };
+            self.error(
+                last.span,
+                "Conflicting directives: .reqnctapercluster and .maxclusterrank cannot both be specified",
+            );
+        }
+        if let Some(directive) = has(Kind::NoReturn)
+            && !function.returns.is_empty()
+        {
+            let name = self.module.name(function.name);
+            let message = format!("Invalid directive '.noreturn' for function '{name}'");
+            self.error(directive.span, message);
         }
         if let Some(directive) = has(Kind::BlocksAreClusters)
             && (has(Kind::ReqNTid).is_none() || has(Kind::ReqNCtaPerCluster).is_none())
@@ -262,7 +296,8 @@ impl Checker<'_, '_> {
         let linked = self.options.mode != Mode::Real && external;
         let launched_elsewhere = function.entry && external;
         let called = used.contains(&function.name);
-        let needed = called && !linked && !launched_elsewhere;
+        // What is declared without `.extern` is to come in this module, whether anybody calls it or not.
+        let needed = (called || !external) && !linked && !launched_elsewhere;
         let refusal = called.then(|| intrinsics::refusal(name)).flatten();
         let missing = needed && !driver_provides(name);
         if !(defined || alias) && pointers.contains(&function.name) {

@@ -3,7 +3,8 @@
 
 use super::Checker;
 use crate::ast::{
-    Body, Function, Space, Statement, TargetListKind, TargetOption, Variable, VariableId,
+    Body, Function, FunctionDirectiveKind, Space, Statement, TargetListKind, TargetOption,
+    Variable, VariableId,
 };
 use crate::diagnostic::Span;
 use crate::types::{Type, TypeClass};
@@ -31,6 +32,13 @@ impl Checker<'_, '_> {
             if function.body.is_some() {
                 self.in_parameter_space(parameter);
             }
+            if !function.entry && parameter.pointer.is_some() {
+                self.error(
+                    parameter.span,
+                    "Illegal placement of kernel parameter attribute",
+                );
+            }
+            self.managed(parameter);
         }
         if let Some(body) = &function.body {
             self.passed_variables(body);
@@ -92,6 +100,11 @@ impl Checker<'_, '_> {
                 self.parameter_alignment(parameter);
             }
         }
+        let in_memory = |id: &&VariableId| module.variable(**id).space != Space::Reg;
+        if let (Some(id), true) = (returns.iter().find(in_memory), returns.len() > 1) {
+            let message = "Multiple return parameters require .register state space";
+            self.error(module.variable(*id).span, message);
+        }
         let is_open = |id: &VariableId| module.variable(*id).dimensions.contains(&0);
         for id in returns.iter().filter(|id| is_open(id)) {
             let message = "Output parameter cannot be an incomplete array.";
@@ -123,6 +136,14 @@ impl Checker<'_, '_> {
         for list in &body.lists {
             if let TargetListKind::Prototype(prototype) = &list.kind {
                 self.lists(&prototype.returns, &prototype.parameters, false);
+                let mut directives = prototype.directives.iter();
+                if let (Some(directive), false) = (
+                    directives.find(|it| it.kind == FunctionDirectiveKind::NoReturn),
+                    prototype.returns.is_empty(),
+                ) {
+                    let message = "Invalid directive '.noreturn' for function 'protoype with return parameters'";
+                    self.error(directive.span, message);
+                }
             }
         }
     }

@@ -10,9 +10,12 @@ const NO_UNROLLING: &str = "nounroll";
 /// The pragma that says how often a block runs, which is never 0.
 const FREQUENCY: &str = "frequency";
 
+/// The pragma that lets a kernel's spilled registers lie in shared memory.
+pub const SHARED_SPILLS: &str = "enable_smem_spilling";
+
 /// Pragmas that stand among statements only, whether they take a number, and the version that has them first.
 const OF_STATEMENTS: [(&str, bool, u16); 3] = [
-    ("enable_smem_spilling", false, 87),
+    (SHARED_SPILLS, false, 87),
     (FREQUENCY, true, 90),
     ("used_bytes_mask", true, 83),
 ];
@@ -40,10 +43,21 @@ impl Checker<'_, '_> {
             let Some(body) = &function.body else { continue };
             for statement in &body.statements {
                 if let Statement::Pragma(at) = *statement {
-                    self.pragma(body.pragmas[at as usize], Scope::Body);
+                    let span = body.pragmas[at as usize];
+                    self.pragma(span, Scope::Body);
+                    if !function.entry && self.has_text(span, SHARED_SPILLS) {
+                        let message = format!(
+                            "Pragma '{SHARED_SPILLS}' cannot be specified for device functions"
+                        );
+                        self.error(span, message);
+                    }
                 }
             }
         }
+    }
+
+    fn has_text(&self, span: Span, wanted: &str) -> bool {
+        quoted(&self.module.text(span)).any(|it| it == wanted)
     }
 
     fn pragma(&mut self, span: Span, scope: Scope) {

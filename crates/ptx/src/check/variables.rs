@@ -106,9 +106,22 @@ impl Checker<'_, '_> {
     pub(super) fn unified(&mut self, attributes: &[Attribute], span: Span) {
         let unified = |it: &Attribute| matches!(it, Attribute::Unified(..));
         if attributes.iter().any(unified) {
-            let message =
-                "Feature 'unified Functions' requires command line option '--compile-only'.";
+            let message = match self.options.mode {
+                Mode::Object => {
+                    "not supported yet: the tables of '.unified' functions and variables"
+                }
+                _ => "Feature 'unified Functions' requires command line option '--compile-only'.",
+            };
             self.error(span, message);
+        }
+    }
+
+    /// Managed memory is global.
+    pub(super) fn managed(&mut self, variable: &Variable) {
+        if variable.space != Space::Global && variable.attributes.contains(&Attribute::Managed) {
+            let name = self.module.name(variable.name);
+            let message = format!("Illegal attribute '.managed' for symbol '{name}'");
+            self.error(variable.span, message);
         }
     }
 
@@ -135,6 +148,7 @@ impl Checker<'_, '_> {
             self.static_definition(variable);
         }
         self.unified(&variable.attributes, span);
+        self.managed(variable);
         if variable.space == Space::Param {
             self.parameter_alignment(variable);
         }

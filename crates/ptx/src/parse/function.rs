@@ -3,8 +3,8 @@
 use super::scope::Binding;
 use super::{Parsed, Parser};
 use crate::ast::{
-    Body, Function, FunctionDirective, FunctionDirectiveKind, FunctionId, Item, LabelId, Linkage,
-    Variable, VariableId,
+    Attribute, Body, Function, FunctionDirective, FunctionDirectiveKind, FunctionId, Item, LabelId,
+    Linkage, Variable, VariableId,
 };
 use crate::diagnostic::{Diagnostic, Span};
 use crate::lex::TokenKind;
@@ -49,7 +49,14 @@ impl Parser<'_> {
         let mut attributes = Vec::new();
         if self.at_dotted(b".attribute") {
             self.advance();
+            let at = self.token;
             attributes = self.attributes()?;
+            if attributes.contains(&Attribute::Managed) {
+                self.report(Diagnostic::error(
+                    at.span(),
+                    "Parsing error near '.managed': syntax error",
+                ));
+            }
         }
         // Parameters are declared in the scope of the body, which opens here.
         self.function = FunctionState::default();
@@ -71,17 +78,20 @@ impl Parser<'_> {
             TokenKind::Punctuation(b';') => false,
             _ => return Err(self.unexpected("a directive, '{' or ';'")),
         };
-        let id = self.declare_function(Function {
-            name,
-            span: token.span(),
-            entry,
-            linkage,
-            attributes,
-            returns,
-            parameters,
-            directives,
-            body: None,
-        });
+        let id = self.declare_function(
+            Function {
+                name,
+                span: token.span(),
+                entry,
+                linkage,
+                attributes,
+                returns,
+                parameters,
+                directives,
+                body: None,
+            },
+            has_body,
+        );
         if has_body {
             self.body();
             let body = std::mem::take(&mut self.function.body);
@@ -132,7 +142,6 @@ impl Parser<'_> {
                 FunctionDirectiveKind::NoReturn
                 | FunctionDirectiveKind::ExplicitCluster
                 | FunctionDirectiveKind::BlocksAreClusters
-                | FunctionDirectiveKind::Unique
                 | FunctionDirectiveKind::Pragma => 0,
                 _ => 1,
             };
@@ -161,7 +170,7 @@ impl Parser<'_> {
     }
 
     /// Adds a function and binds its name at module level.
-    fn declare_function(&mut self, function: Function) -> FunctionId {
+    fn declare_function(&mut self, mut function: Function, defined: bool) -> FunctionId {
         let id = FunctionId(self.module.functions.len() as u32);
         let (name, span) = (function.name, function.span);
         let text = self.module.names.text(name);
@@ -180,8 +189,20 @@ impl Parser<'_> {
                 messages.extend(differences.map(|difference| {
                     format!("Inconsistent prototypes of '{text}', {difference} differ")
                 }));
+                // What a function is for the linker its first declaration says; a later one without a word keeps to it.
+                let silent = function.linkage == Linkage::Internal
+                    && matches!(old.linkage, Linkage::Visible | Linkage::Weak);
+                if old.linkage != function.linkage && !silent {
+                    messages.push(format!("Inconsistent redefinition of variable '{text}'"));
+                }
+                function.linkage = old.linkage;
             }
             _ => messages.push(format!("Duplicate definition of function '{text}'")),
+        }
+        if defined && function.linkage == Linkage::Extern {
+            messages.push(format!(
+                "Function definition conflicts with '.extern' declaration for function '{text}'"
+            ));
         }
         for message in messages {
             self.report(Diagnostic::error(span, message));

@@ -564,8 +564,10 @@ impl<'a> Parser<'a> {
         Ok(self.advance().span())
     }
 
+    /// A name: `_` and `$` alone are none.
     fn name(&mut self, what: &str) -> Parsed<Token> {
-        if self.token.kind != TokenKind::Word {
+        let alone = matches!(self.current(), b"_" | b"$");
+        if self.token.kind != TokenKind::Word || alone {
             return Err(self.unexpected(what));
         }
         Ok(self.advance())

@@ -86,7 +86,7 @@ impl Parser<'_> {
                 let token = self.token;
                 // A label is a word and a colon; blanks may stand between.
                 if self.lexer.next_byte() == b':' || self.colon_follows() {
-                    self.advance();
+                    self.name("a label")?;
                     self.advance();
                     return self.label(token);
                 }
@@ -404,7 +404,10 @@ impl Parser<'_> {
         if self.token.is(b'(') {
             prototype.returns = self.parameters(false)?;
         }
-        self.name("'_'")?;
+        if self.token.kind != TokenKind::Word {
+            return Err(self.unexpected("'_'"));
+        }
+        self.advance();
         if self.token.is(b'(') {
             prototype.parameters = self.parameters(false)?;
         }

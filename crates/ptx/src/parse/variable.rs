@@ -3,8 +3,8 @@
 use super::scope::Binding;
 use super::{Parsed, Parser};
 use crate::ast::{
-    Attribute, Constant, Initialiser, InitialiserPart, Item, Linkage, Pointer, Space, Statement,
-    Variable, VariableId,
+    Attribute, Constant, Initialiser, InitialiserPart, Item, Linkage, Pointee, Pointer, Space,
+    Statement, Variable, VariableId,
 };
 use crate::diagnostic::{Diagnostic, Span};
 use crate::lex::TokenKind;
@@ -110,35 +110,50 @@ impl Parser<'_> {
             attributes: Vec::new(),
             pointer: None,
         };
-        self.type_words(&mut head)?;
+        self.type_words(&mut head, false)?;
         Ok(head)
     }
 
-    /// The dotted words between a space and a name.
-    fn type_words(&mut self, head: &mut Head) -> Parsed<()> {
+    /// `.align 8`
+    fn alignment(&mut self) -> Parsed<Option<u32>> {
+        self.advance();
+        let at = self.token;
+        let align = self.integer_token("an alignment")?;
+        let legal = u32::try_from(align)
+            .ok()
+            .filter(|align| align.is_power_of_two());
+        if legal.is_none() {
+            self.report(Diagnostic::error(
+                Span::new(at.start, self.last_end),
+                "Alignment must be a power of two",
+            ));
+        }
+        Ok(legal)
+    }
+
+    /// `.ptr .global .align 8`, or `.ptr .texref`: the last words before a parameter's name.
+    fn pointer(&mut self) -> Parsed<Pointer> {
+        self.advance();
+        let mut pointer = Pointer {
+            to: Pointee::from_name(self.current()),
+            align: None,
+        };
+        if pointer.to.is_some() {
+            self.advance();
+        }
+        if self.current() == b".align" {
+            pointer.align = self.alignment()?;
+        }
+        Ok(pointer)
+    }
+
+    /// The dotted words between a space and a name; those of a parameter in a list end with what it points to.
+    fn type_words(&mut self, head: &mut Head, of_list: bool) -> Parsed<()> {
         let mut ty = None;
         while self.token.kind == TokenKind::Dotted {
             let text = self.current();
             match text {
-                b".align" => {
-                    self.advance();
-                    let at = self.token;
-                    let align = self.integer_token("an alignment")?;
-                    let legal = u32::try_from(align)
-                        .ok()
-                        .filter(|align| align.is_power_of_two());
-                    if legal.is_none() {
-                        self.report(Diagnostic::error(
-                            Span::new(at.start, self.last_end),
-                            "Alignment must be a power of two",
-                        ));
-                    }
-                    if let Some(pointer) = &mut head.pointer {
-                        pointer.align = legal;
-                    } else {
-                        head.align = legal;
-                    }
-                }
+                b".align" => head.align = self.alignment()?,
                 b".v2" | b".v4" => {
                     head.vector = text[2] - b'0';
                     self.advance();
@@ -147,19 +162,9 @@ impl Parser<'_> {
                     self.advance();
                     head.attributes = self.attributes()?;
                 }
-                b".ptr" if head.space == Space::Param => {
-                    self.advance();
-                    head.pointer = Some(Pointer {
-                        space: None,
-                        align: None,
-                    });
-                }
-                b".const" | b".global" | b".local" | b".shared" if head.pointer.is_some() => {
-                    let space = space_of(text);
-                    self.advance();
-                    if let Some(pointer) = &mut head.pointer {
-                        pointer.space = space;
-                    }
+                b".ptr" if of_list && ty.is_some() && head.space == Space::Param => {
+                    head.pointer = Some(self.pointer()?);
+                    break;
                 }
                 _ => match type_of(text) {
                     Some(found) if ty.is_none() && declarable(found) => {
@@ -304,9 +309,18 @@ impl Parser<'_> {
             attributes: Vec::new(),
             pointer: None,
         };
-        self.type_words(&mut head)?;
-        let token = self.name("a name")?;
+        self.type_words(&mut head, true)?;
+        let token = match self.current() {
+            b"_" => self.advance(),
+            _ => self.name("a name")?,
+        };
         let name = self.intern(token);
+        if named && self.module.names.bytes(name) == b"_" {
+            self.report(Diagnostic::error(
+                token.span(),
+                "Illegal parameter name '_'",
+            ));
+        }
         let dimensions = self.dimensions(1)?;
         let mut variable = Variable {
             name,
@@ -319,7 +333,7 @@ impl Parser<'_> {
             align: head.align,
             dimensions,
             initialiser: None,
-            attributes: Vec::new(),
+            attributes: head.attributes,
             pointer: head.pointer,
             register: None,
         };

@@ -4,8 +4,9 @@
     >>> orias.jax.enable()   # before the first computation
     >>> import jax
 
-XLA reads its flags once, when JAX makes its backend, so the switch must come before the first computation, and nothing switches a
-process back whose backend exists; processes that are started later follow.
+XLA is told of a toolkit by its flags, and by JAX with each compilation: both name that folder. XLA reads its flags once, when JAX makes
+its backend, so the switch must come before the first computation, and nothing switches a process back whose backend exists; processes that
+are started later follow.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def known_flags(libraries: Sequence[str]) -> list[str]:
 def _toolkits() -> list[str]:
     """Folders that XLA would look for a toolkit in: what `XLA_FLAGS` and the environment say, NVIDIA's packages, the usual place."""
     found = re.findall(r"--xla_gpu_cuda_data_dir=(\S+)", os.environ.get("XLA_FLAGS", ""))
-    found += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_DIR") if os.environ.get(name)]
+    found += [os.environ[name] for name in ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_DIR") if os.environ.get(name)]
     package = importlib.util.find_spec("nvidia")
     for folder in (package.submodule_search_locations or []) if package else []:
         found += sorted(glob.glob(os.path.join(folder, "cu1*"))) + [os.path.join(folder, "cuda_nvcc")]
@@ -96,14 +97,29 @@ def _environment(folder: str) -> Mapping[str, Optional[str]]:
     before = os.environ.get("XLA_FLAGS", "")
     # What JAX keeps on disk was compiled by somebody else.
     known = known_flags(_libraries())
-    return {"XLA_FLAGS": flags(before, toolkit, known), "JAX_COMPILATION_CACHE_DIR": os.path.join(folder, "cache")}
+    return {
+        "XLA_FLAGS": flags(before, toolkit, known),
+        # With each compilation JAX tells XLA a toolkit of its own, which goes before the flags: this one, or NVIDIA's package.
+        "CUDA_ROOT": toolkit,
+        "JAX_COMPILATION_CACHE_DIR": os.path.join(folder, "cache"),
+    }
 
 
 def _refresh() -> Callable[[], None]:
+    """Lets a JAX that is loaded, but has not computed anything, follow; says how it goes back."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     if getattr(bridge, "_backends", None):
         warnings.warn("JAX has made its backend already: only processes that are started from now on use Orias", stacklevel=4)
-    return lambda: None
+    library = sys.modules.get("jax._src.lib")
+    if not hasattr(library, "cuda_path"):
+        return lambda: None
+    # It looked for its toolkit when it was loaded.
+    before, library.cuda_path = library.cuda_path, os.environ["CUDA_ROOT"]
+
+    def undo() -> None:
+        library.cuda_path = before
+
+    return undo
 
 
 def enable(fallback: Fallback = False) -> Switch:

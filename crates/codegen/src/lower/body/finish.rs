@@ -1,6 +1,6 @@
 //! What is done when all statements are lowered: SSA form is completed, and a kernel made of it.
 
-use super::{Body, Lowered, NO_UNROLLING};
+use super::{Body, Lowered, NO_UNROLLING, SHARED_SPILLS};
 use crate::emit::Emit;
 use crate::lower::data::linkage;
 use crate::lower::debug::Debugging;
@@ -10,7 +10,7 @@ use crate::reachability::remove_unreachable;
 use orias_machine::Machine;
 use orias_ori::analysis::{DepthFirst, FlowGraph, LoopNest};
 use orias_ori::operation::{AbstractOp, Scalar, Space};
-use orias_ori::{Block, FunctionKind, Guard, Operand, Reg};
+use orias_ori::{Block, FunctionKind, Guard, Operand, Reg, SharedSpills};
 use orias_ptx::ast::{self, FunctionDirectiveKind};
 
 impl Body<'_, '_> {
@@ -156,6 +156,9 @@ impl Body<'_, '_> {
             start
         });
         self.func.attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
+        if self.pragmas.iter().any(|it| it.contains(SHARED_SPILLS)) {
+            self.func.attributes.shared_spills = SharedSpills::Wanted;
+        }
         if !self.func.attributes.relocatable {
             self.func.attributes.aligned = shared.iter().filter_map(aligned).collect();
         }

@@ -2,7 +2,7 @@
 
 use super::{Body, Storage};
 use crate::lower::data::{alignment, reference_kind};
-use crate::module::{Parameter, Pointer, SymbolSpace};
+use crate::module::Parameter;
 use orias_ori::KernelParam;
 use orias_ptx::Diagnostic;
 use orias_ptx::ast::{self, FunctionDirectiveKind};
@@ -41,16 +41,7 @@ impl Body<'_, '_> {
                 offset,
                 size,
                 align,
-                pointer: variable.pointer.map(|pointer| Pointer {
-                    space: pointer.space.and_then(|space| match space {
-                        ast::Space::Global => Some(SymbolSpace::Global),
-                        ast::Space::Const => Some(SymbolSpace::Const),
-                        ast::Space::Shared => Some(SymbolSpace::Shared),
-                        ast::Space::Local => Some(SymbolSpace::Local),
-                        ast::Space::Param | ast::Space::Reg | ast::Space::Tex => None,
-                    }),
-                    align: pointer.align.unwrap_or(0),
-                }),
+                pointer: variable.pointer,
             });
         }
         parameters
@@ -83,8 +74,7 @@ impl Body<'_, '_> {
                 | FunctionDirectiveKind::BlocksAreClusters
                 | FunctionDirectiveKind::LocalMaxNReg
                 | FunctionDirectiveKind::AbiPreserve
-                | FunctionDirectiveKind::AbiPreserveControl
-                | FunctionDirectiveKind::Unique => {}
+                | FunctionDirectiveKind::AbiPreserveControl => {}
             }
         }
     }

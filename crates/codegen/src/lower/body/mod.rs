@@ -48,6 +48,9 @@ fn stated_frequency(text: &str) -> Option<u64> {
     })
 }
 
+/// The pragma that lets spilled registers lie in shared memory.
+const SHARED_SPILLS: &str = "enable_smem_spilling";
+
 /// The pragma that keeps loops from being unrolled.
 pub(super) const NO_UNROLLING: &str = "nounroll";
 

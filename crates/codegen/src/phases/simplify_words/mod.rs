@@ -12,6 +12,7 @@
 //! | logic, choices and shifts of 64 bits of which a word is an operand's or known | `collect` of two words, the other word computed in 32 bits |
 //! | a sum of 64 bits whose low words never carry and whose high words are known | `collect` of a sum of 32 bits and a number |
 //! | a comparison of 64 bits whose high words are the same number | one of the low words, without sign |
+//! | whether two words are the same of which one has a mask, and the other no bits besides (`(x & 3) == (y & 3)`) | whether `(x ^ y) & 3` is zero, which the logic tells by itself |
 //! | a comparison of `p ? 1 : 0` and its like with a number | `p`, `!p`, or known |
 //! | an asynchronous copy that reads all of its bytes or none (`p ? 16 : 0`) | one whose source is ignored, by `!p` |
 //!
@@ -118,6 +119,8 @@ enum Found {
     LowWords(Operand, Operand),
     /// A comparison with zero, of low words where these are pairs.
     WithZero(Compare, Operand),
+    /// Whether two words have the same bits of a mask.
+    Masked([Operand; 2], u64),
     /// Two words.
     Words([Word; 2]),
     /// The same of another source in that place.
@@ -361,8 +364,24 @@ fn find_comparison(
     if !alone || sources.len() > 3 || !plain(a) || !plain(b) {
         return None;
     }
-    if let Some(compare) = tested_bit(func, known, inst, a, b) {
+    // Floats are the same whose bits are not: zeros of either sign.
+    let whole = matches!(
+        scalar,
+        Scalar::U16
+            | Scalar::S16
+            | Scalar::B16
+            | Scalar::U32
+            | Scalar::S32
+            | Scalar::B32
+            | Scalar::U64
+            | Scalar::S64
+            | Scalar::B64
+    );
+    if let Some(compare) = tested_bit(func, known, inst, a, b).filter(|_| whole) {
         return Some(Found::WithZero(compare, a));
+    }
+    if whole && let Some((words, mask)) = masked(func, known, inst, a, b) {
+        return Some(Found::Masked(words, mask));
     }
     match scalar {
         Scalar::U64 | Scalar::S64 | Scalar::B64 => {
@@ -422,6 +441,48 @@ fn tested_bit(
     let possible = found.possible() & (u64::MAX >> (64 - bits));
     let is_bit = possible.is_power_of_two() && possible <= WORD && found.ones & possible == 0;
     (is_bit && a.as_value().is_some() && number.bits() == possible).then_some(opposite)
+}
+
+/// The words of which `a` and `b` are the bits of a mask, if the comparison asks whether these are the same: one is a word with a mask, the other has no bits besides.
+fn masked(
+    func: &Function,
+    known: &KnownBits,
+    inst: Inst,
+    a: Operand,
+    b: Operand,
+) -> Option<([Operand; 2], u64)> {
+    let bits = func.modifier::<Scalar>(inst)?.bits();
+    let compare = func.modifier::<Compare>(inst)?;
+    if !matches!(compare, Compare::Eq | Compare::Ne) || !matches!(bits, 16 | 32) {
+        return None;
+    }
+    let all = u64::MAX >> (64 - bits);
+    let word = |operand: Operand| {
+        let inst = func.defining_inst(operand.as_value()?)?;
+        let is_mask = func.opcode(inst).as_abstract() == Some(AbstractOp::And)
+            && func.inst(inst).guard().is_always()
+            && func.modifier::<Scalar>(inst)?.bits() == bits;
+        match func.operands(inst) {
+            &[_, word, Operand::Imm(mask)]
+                if is_mask && plain(word) && word.as_value().is_some() =>
+            {
+                Some((word, mask.bits() & all))
+            }
+            _ => None,
+        }
+    };
+    for (a, b) in [(a, b), (b, a)] {
+        let Some((x, mask)) = word(a) else { continue };
+        let y = match word(b) {
+            Some((y, same)) if same == mask => Some(y),
+            _ => (b.as_value().is_some() && known.of(b, bits).possible() & all & !mask == 0)
+                .then_some(b),
+        };
+        if let Some(y) = y {
+            return Some(([x, y], mask));
+        }
+    }
+    None
 }
 
 /// How many choices between sizes are looked through.
@@ -531,6 +592,20 @@ fn rewrite(
             };
             let mut operands = results.clone();
             operands.extend(words);
+            operands.extend(sources.iter().skip(2));
+            func.replace_with_abstract(inst, op, mods, results.len(), &operands);
+            return Ok(());
+        }
+        Found::Masked([x, y], mask) => {
+            let mut emit = Emit::before(func, inst);
+            let differ = emit.binary(AbstractOp::Xor, Scalar::B32, x, y);
+            let word = emit.binary(AbstractOp::And, Scalar::B32, differ, imm(mask));
+            emit.finish()?;
+            let Some(mods) = op.row().with_modifier(mods, Scalar::U32) else {
+                return Ok(());
+            };
+            let mut operands = results.clone();
+            operands.extend([word, imm(0)]);
             operands.extend(sources.iter().skip(2));
             func.replace_with_abstract(inst, op, mods, results.len(), &operands);
             return Ok(());

@@ -114,12 +114,18 @@ impl Unroller<'_> {
     }
 
     /// A loop of copies without the counted exit before the loop, run while the exit would not be taken in them: tested before the first row and after each.
+    ///
+    /// Where an iteration ends with the exit, the last copy of a row may take it: a number of iterations that is a multiple of the factor leaves nothing to the loop as it was.
+    /// Behind a row that no other follows comes the test that the last copy lacks.
     fn by_value(&self, func: &mut Function, exit: &Iterations, copies: u64) {
         let ValueDef::Param(_, index) = func.value_def(exit.variable) else {
             return;
         };
         let before = new_block_before(func, self.header, &self.entering);
         let again = new_block_before(func, self.header, &[]);
+        let rest = self
+            .ends_with(func, exit)
+            .then(|| new_block_before(func, self.header, &[]));
         let row = self.copies(func, copies, Some(before));
         for pair in row.windows(2) {
             let back = self.copied_back(func, &pair[0]);
@@ -132,6 +138,10 @@ impl Unroller<'_> {
             let args = func.edge_args(edge).to_vec();
             func.set_edge(edge, again, &args);
         }
+        let leaving = func
+            .terminator(last.block(exit.block))
+            .map(|end| func.edges(end)[1 - exit.staying])
+            .map(|edge| (func.edge_target(edge), func.edge_args(edge).to_vec()));
         for copied in &row {
             go(func, copied.block(exit.block), exit.staying);
         }
@@ -139,6 +149,7 @@ impl Unroller<'_> {
         let test = Test {
             exit,
             copies: copies as i64,
+            ends: rest.is_some(),
         };
         let Some(limit) = func
             .terminator(before)
@@ -146,7 +157,7 @@ impl Unroller<'_> {
         else {
             return;
         };
-        for guard in [before, again] {
+        for (guard, other) in [(before, self.header), (again, rest.unwrap_or(self.header))] {
             let params = func.block_params(guard).to_vec();
             let Some(end) = func.terminator(guard) else {
                 return;
@@ -154,20 +165,26 @@ impl Unroller<'_> {
             let Some(condition) = test.holds(func, end, limit, params[usize::from(index)]) else {
                 return;
             };
-            let edges = [
-                func.create_edge(first, &params),
-                func.create_edge(self.header, &params),
-            ];
-            func.replace_with_abstract(
-                end,
-                AbstractOp::CondBr,
-                AbstractMods::NONE,
-                0,
-                &[condition],
-            );
-            func.set_edges(end, &edges);
+            part(func, end, condition, (first, &params), (other, &params));
+        }
+        if let (Some(rest), Some((out, args))) = (rest, leaving) {
+            let params = func.block_params(rest).to_vec();
+            let Some(end) = func.terminator(rest) else {
+                return;
+            };
+            let Some(stays) = test.stays(func, end, params[usize::from(index)]) else {
+                return;
+            };
+            part(func, end, stays, (self.header, &params), (out, &args));
         }
         func.attributes.rolled.extend([self.header, first]);
+    }
+
+    /// Whether the last thing that an iteration does is to ask whether the next value of the variable is beyond the bound.
+    fn ends_with(&self, func: &Function, exit: &Iterations) -> bool {
+        let end = func.terminator(exit.block);
+        let back = end.and_then(|end| func.edges(end).get(exit.staying).copied());
+        exit.ahead == exit.step && back.is_some_and(|back| self.back == [back])
     }
 
     /// Copies, placed behind one another, behind `after` or behind the loop.
@@ -204,6 +221,19 @@ impl Unroller<'_> {
     }
 }
 
+/// Makes `end` a branch to the first block if `condition` holds, and to the second if not.
+fn part(
+    func: &mut Function,
+    end: Inst,
+    condition: Operand,
+    holds: (Block, &[Value]),
+    fails: (Block, &[Value]),
+) {
+    let edges = [holds, fails].map(|(to, args)| func.create_edge(to, args));
+    func.replace_with_abstract(end, AbstractOp::CondBr, AbstractMods::NONE, 0, &[condition]);
+    func.set_edges(end, &edges);
+}
+
 /// Makes the branch at the end of `block` a jump along one of its edges.
 fn go(func: &mut Function, block: Block, along: usize) {
     let Some(branch) = func.terminator(block) else {
@@ -221,9 +251,14 @@ fn go(func: &mut Function, block: Block, along: usize) {
 /// Comparisons go in one direction and the variable does, too, so the last copy decides: its value is `K` beyond the variable. For `variable + K < bound` in whole numbers, `bound - K` is
 /// computed once, before the loop; where that would wrap, it becomes the least number, which nothing is less than. For a bound that must not be met, the
 /// distance to it is compared, which is exact modulo 2 to the width.
+///
+/// Where the last copy may leave, because what it asks is asked behind the row, the copy before it decides. What is asked there is whether the variable, as the next
+/// iteration finds it, stays; a row that follows makes sure of that, too.
 struct Test<'a> {
     exit: &'a Iterations,
     copies: i64,
+    /// Whether the exit may be taken in the last copy.
+    ends: bool,
 }
 
 impl Test<'_> {
@@ -232,17 +267,33 @@ impl Test<'_> {
         self.exit.step.wrapping_mul(self.copies - 1)
     }
 
+    /// Computes before `at` whether the exit is passed by with which the iteration before ended that left `variable`.
+    fn stays(&self, func: &mut Function, at: Inst, variable: Value) -> Option<Operand> {
+        let compare = match self.exit.stay {
+            Stay::Less => Compare::Lt,
+            Stay::AtMost => Compare::Le,
+            Stay::Greater => Compare::Gt,
+            Stay::AtLeast => Compare::Ge,
+            Stay::NotEqual => Compare::Ne,
+        };
+        let mut emit = Emit::before(func, at);
+        let scalar = self.scalar(self.exit.signed);
+        let stays = emit.setp(compare, scalar, variable.into(), self.exit.bound);
+        emit.finish().ok().map(|()| stays)
+    }
+
     /// Computes before `at` what the variable is compared with.
     fn limit(&self, func: &mut Function, at: Inst) -> Option<Operand> {
         let exit = self.exit;
         let unsigned = self.scalar(false);
         let mut emit = Emit::before(func, at);
         if exit.stay == Stay::NotEqual {
-            let ahead = self.number(exit.ahead);
+            // A variable that is there already is no distance away from it.
+            let ahead = self.number(if self.ends { 0 } else { exit.ahead });
             let goal = emit.binary(AbstractOp::Sub, unsigned, exit.bound, ahead);
             return emit.finish().ok().map(|()| goal);
         }
-        let beyond = beyond(exit, self.copies)?;
+        let beyond = beyond(exit, self.copies - i64::from(self.ends))?;
         let (least, most) = match (exit.bits, exit.signed) {
             (32, true) => (i64::from(i32::MIN), i64::from(i32::MAX)),
             (32, false) => (0, i64::from(u32::MAX)),

@@ -10,7 +10,9 @@
 //! more are pending, the next one waits for them all and stands for them. Blocks over [`PIECE`] instructions are cut by an instruction
 //! that nothing passes.
 
+mod constants;
 mod latency;
+mod lookups;
 mod memory;
 pub(super) mod operations;
 mod products;
@@ -23,6 +25,7 @@ use super::local;
 use super::order::{self, FenceClass};
 use crate::knobs::{Point, WhenList};
 use crate::phases::waits_for;
+use constants::Lines;
 use memory::FenceHistory;
 pub use memory::PENDING;
 use orias_machine::Machine;
@@ -57,6 +60,10 @@ pub struct Fences<'a> {
     pub piece: usize,
     /// Whether arithmetic passes waits for matrix products of a warp group.
     pub passes_waits: bool,
+    /// Whether the first lines of constants that a kernel reads take their time.
+    pub fetches_lines: bool,
+    /// Whether loads of constants by indices that differ from lane to lane keep their unit for longer.
+    pub counts_lookups: bool,
 }
 
 impl Fences<'_> {
@@ -69,6 +76,8 @@ impl Fences<'_> {
             preserve: &NEVER,
             piece: PIECE,
             passes_waits: true,
+            fetches_lines: true,
+            counts_lookups: true,
         }
     }
 }
@@ -130,6 +139,7 @@ pub struct Builder<'a> {
     /// Cycles of loads from local memory, if those are more than usual.
     local: Option<u16>,
     products: Products,
+    lines: Lines,
 }
 
 impl<'a> Builder<'a> {
@@ -163,6 +173,7 @@ impl<'a> Builder<'a> {
                 Exits::Values(_) if fences.passes_waits => Products::of(func),
                 _ => Products::default(),
             },
+            lines: Lines::default(),
         }
     }
 
@@ -173,12 +184,15 @@ impl<'a> Builder<'a> {
         let tail = insts.len() - tail_length(self.func, block);
         self.edge_from.resize(insts.len(), NOBODY);
         let mut preserved = NOBODY;
-        let opens_with_stack = self.func.entry() == Some(block)
-            && insts.first().is_some_and(|&inst| self.reads_stack(inst));
+        if self.fences.fetches_lines {
+            self.lines.begin_block(self.func, block);
+        }
+        let mut stack = NOBODY;
         for (index, &inst) in insts.iter().enumerate() {
             let node = index as u32;
             let first = self.edges.len();
             self.push_node(inst, index >= tail);
+            self.fetch_lines(node, inst);
             let operands = self.registers(node, block, inst);
             self.nodes[index].leaves = operands.leaves;
             self.nodes[index].order = self.order_of(block, inst, index, operands);
@@ -198,13 +212,17 @@ impl<'a> Builder<'a> {
                 }
                 preserved = node;
             }
-            if opens_with_stack {
-                self.edge(0, node, Kinds::BARRIER, EdgeClass::Order, Reasons(0), 1);
+            if stack != NOBODY && self.waits_for_stack(node) {
+                self.edge(stack, node, Kinds::BARRIER, EdgeClass::Order, Reasons(0), 1);
+            }
+            if self.reads_stack(inst) {
+                stack = node;
             }
             for edge in &self.edges[first..] {
                 self.edge_from[edge.from as usize] = NOBODY;
             }
         }
+        self.lookups(&insts);
         self.find_runs(tail);
         self.pass_runs_on();
         self.finish(block, tail)
@@ -229,8 +247,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether an instruction reads the stack pointer that the driver gives a kernel. It stays the first one: nothing in the kernel may wait
-    /// for it, but functions that tools patch in (compute-sanitizer) count on it by the time of the first access.
+    /// Whether an instruction reads the stack pointer that the driver gives a kernel. Nothing in the kernel may wait for it, but functions
+    /// that tools patch in (compute-sanitizer) count on it by the time of the first access ([`Builder::waits_for_stack`]).
     fn reads_stack(&self, inst: Inst) -> bool {
         let pointer = PhysReg::new(Class::R, self.machine.abi.stack_pointer);
         let Operation::Machine(op, _) = self.func.inst(inst).operation() else {
@@ -274,6 +292,7 @@ impl<'a> Builder<'a> {
                 _ => facts.latency,
             },
             fixed: facts.fixed,
+            fetches: 0,
             loads: facts.loads,
             stores: facts.stores,
             heat: facts.heat,

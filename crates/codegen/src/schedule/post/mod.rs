@@ -150,6 +150,8 @@ impl<'a> Options<'a> {
                 preserve: knobs.when(&scheduling::PRESERVE_ORDER),
                 piece: PIECE,
                 passes_waits: false,
+                fetches_lines: knobs.bool(&scheduling::CONSTANT_LINES),
+                counts_lookups: knobs.bool(&scheduling::LOOKUPS),
             },
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! One warp, alone on its scheduler, or several that take turns. [`crate::clock`] says when the one before and its unit let an instruction
 //! issue; besides, what its edges ask for must have passed, and what was in flight when the block started be there. Reading three
-//! registers of a bank takes a cycle more. What is not in the model: misses of caches, and that waits for barriers are shared.
+//! registers of a bank takes a cycle more. What is not in the model: misses of caches but for the
+//! first lines of constants a kernel reads, and that waits for barriers are shared.
 //!
 //! A block is run through the model many times, so what the model asks of an instruction lies together in a [`Slot`]; why an
 //! instruction did not issue earlier is worked out only for those who want to know ([`causes`]).
@@ -45,6 +46,8 @@ pub(super) struct Slot {
     leaves: bool,
     /// Cycles until others see what it tells them.
     signals: u16,
+    /// Cycles for which nothing issues behind it.
+    fetches: u16,
 }
 
 /// How long a node waits for another one, or lets another one wait.
@@ -91,6 +94,7 @@ impl Slots {
                     long: node.is_long(),
                     leaves: node.leaves,
                     signals: node.signals,
+                    fetches: node.fetches,
                 }
             });
         let slots: Vec<Slot> = slots.collect();
@@ -264,6 +268,7 @@ impl<'a> MachineState<'a> {
             .issue(&slot.sources, slot.span, self.slots.writes(slot));
         self.cache_until = at + u32::from(self.slots.cache_lasts);
         self.clock.issue(&slot.issue, at);
+        self.clock.pause(slot.fetches);
         self.clock.lose(u32::from(conflicts));
         self.last = Some(node);
     }

@@ -123,7 +123,7 @@ fn place<'a>(task: &Task<'a>, state: &mut State<'a>, node: u32) {
         ready
     } else {
         let start = state.clock.at(own.issue.unit, ready);
-        state.clock.issue(&own.issue, start);
+        own.issue_on(&mut state.clock, start);
         start
     };
     state.order.push(node);

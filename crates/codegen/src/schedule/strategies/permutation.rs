@@ -223,7 +223,7 @@ impl Search<'_> {
             self.ready_at[index]
         } else {
             let start = self.clock.at(own.issue.unit, self.ready_at[index]);
-            self.clock.issue(&own.issue, start);
+            own.issue_on(&mut self.clock, start);
             start
         };
         self.slots -= slots(own);
