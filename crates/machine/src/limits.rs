@@ -31,6 +31,8 @@ pub struct Limits {
     pub local_cache: u64,
     /// Cycles of a load from global or local memory that hits the first cache, and of what reads it.
     pub first_cache: u16,
+    /// Cycles that a warp alone waits at a barrier between threads beyond the stall.
+    pub barrier_passes: u16,
     /// Cycles of a load that misses the first cache.
     pub next_cache: u16,
     /// Bytes of a line of the caches for constants.

@@ -66,6 +66,9 @@ pub fn estimate(machine: &Machine, instructions: &[Instruction]) -> Result<u32, 
             0 if !control.yields => landed.max(now + 1),
             stall => now + u32::from(stall) + u32::from(issue.extra_cycles),
         };
+        if matches!(op, Op::BAR_SYNC | Op::BAR_SYNC_PACKED) {
+            now += u32::from(machine.limits.barrier_passes);
+        }
     }
     Ok(now)
 }

@@ -194,15 +194,6 @@ pub static LATE_READS: Key<i64> = Key::<i64>::new(
     "instructions for which registers that an operation reads late are not written, as long as others are free of cost",
 );
 
-/// In how many loops a block has to be for that.
-pub static LATE_READS_DEPTH: Key<i64> = Key::<i64>::new(
-    10108,
-    "AllocateRegistersLateReadsDepth",
-    1,
-    "AllocateRegisters",
-    "how many loops a block has to be in for its registers to be left alone while they are read late",
-);
-
 /// Whether an allocation with which more thread blocks fit is tried where one is near.
 pub static REACH_EDGES: Key<bool> = Key::<bool>::new(
     10109,
@@ -781,7 +772,6 @@ pub static KNOBS: &[&Knob] = &[
     &VERIFY_REGISTER_ALLOCATION.knob,
     &REGISTER_USAGE_LEVEL.knob,
     &LATE_READS.knob,
-    &LATE_READS_DEPTH.knob,
     &REACH_EDGES.knob,
     &POST_SCHEDULE_CHAIN.knob,
     &POST_SCHEDULE_STALL.knob,

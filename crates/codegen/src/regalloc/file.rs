@@ -158,10 +158,6 @@ pub(super) struct File {
     pub(super) free: u8,
     /// For so many instructions an operation that reads late is taken to read its registers.
     late: u32,
-    /// In how many loops a block has to be for that.
-    pub(super) late_depth: u32,
-    /// Whether the block at hand is in so many.
-    pub(super) heeds_late_reads: bool,
     /// Whether the lowest of equally good registers is taken, instead of the one that has been free longest.
     lowest: bool,
 }
@@ -202,8 +198,6 @@ impl File {
             cheap: budget.cheap.max(budget.enough).min(budget.usable),
             free: budget.free.min(budget.usable),
             late: budget.late,
-            late_depth: budget.late_depth,
-            heeds_late_reads: true,
             lowest,
         }
     }
@@ -342,9 +336,7 @@ impl File {
     /// Whether one of the registers, which are free, is still being read.
     pub(super) fn is_read_late(&self, at: u8, len: u8) -> bool {
         let units = usize::from(at)..usize::from(at) + usize::from(len);
-        self.late > 0
-            && self.heeds_late_reads
-            && self.freed[units].iter().any(|&freed| freed > self.now)
+        self.late > 0 && self.freed[units].iter().any(|&freed| freed > self.now)
     }
 
     /// The lowest of `places` for the `span` registers of a class, whatever it costs.
@@ -414,7 +406,6 @@ mod tests {
             cheap: 8,
             free: 4,
             late: 0,
-            late_depth: 0,
         };
         let mut booked = Units::default();
         insert(&mut booked, 0, 4);

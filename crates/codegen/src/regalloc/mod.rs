@@ -347,7 +347,6 @@ fn place(
         live: &ready.live,
         last_uses: &ready.last_uses,
         walk: &ready.walk,
-        loops: &ready.loops,
         tokens: &ready.tokens,
     };
     let scans = Scans::new(func, facts)?;

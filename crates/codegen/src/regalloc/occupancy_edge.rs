@@ -2,8 +2,8 @@
 //!
 //! A register more than an edge allows costs a whole block of each multiprocessor: with 256 threads and 130 registers one block runs instead of two. What is live at once may be
 //! a little more than the edge allows, or aligned runs may not fit below it. So the function is allocated once more with as many registers as the edge has. What does not fit is
-//! made again where it is read, moved, or stored and loaded where that is a handful of bytes. The second allocation is kept if it issues little more, measured by how many more
-//! blocks it lets run.
+//! made again where it is read, or moved. The second allocation is kept if nothing went to memory and it issues little more, measured by how many more
+//! blocks it lets run. Where many warps run anyway, more of them hide less than moves and registers in use by operations that read late cost.
 //!
 //! Cost: an allocation more for kernels whose threads are known and that are a few registers above an edge; nothing for others.
 
@@ -15,19 +15,15 @@ use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::Frequencies;
 use orias_ori::{AbstractOp, Class, Function, Opcode};
-use orias_sass::Op;
 
 /// An edge is near if it is missed by so many registers and an eighth.
 const NEAR: u32 = 2;
 
-/// So many accesses to the frame are worth a block: as many as `conformance registers` lets a kernel have above ptxas's.
-const HANDFUL: usize = 4;
-
-/// What an access to the frame costs, in instructions.
-const ACCESS: f64 = 4.0;
+/// So many warps of a scheduler hide what one waits for.
+const MANY: u32 = 12;
 
 /// How much more may be issued so that more blocks fit, as a share of how many more.
-const WORTH: f64 = 0.125;
+const WORTH: f64 = 1.0 / 32.0;
 
 /// Replaces `allocated`, which was made of `before`, by an allocation with which more blocks fit, if one is near and costs little.
 pub(super) fn reach(
@@ -47,6 +43,9 @@ pub(super) fn reach(
     let occupancy = Occupancy::new(before, Machine::of(before.target).registers);
     let named = named_registers(allocated, Class::R);
     let blocks = occupancy.blocks(named);
+    if occupancy.warps_with(named) >= MANY {
+        return;
+    }
     let near = named.saturating_sub(named / 8 + NEAR);
     let edge = (near..named)
         .rev()
@@ -62,27 +61,19 @@ pub(super) fn reach(
     packed.attributes.max_registers = before.attributes.max_registers;
     let more = f64::from(occupancy.blocks(edge)) / f64::from(blocks.max(1)) - 1.0;
     let dearer = issued(&packed) / issued(allocated).max(1.0) - 1.0;
-    if accesses(&packed) <= accesses(allocated) + HANDFUL && dearer <= more * WORTH {
+    let spills = packed.attributes.local > before.attributes.local;
+    if !spills && dearer <= more * WORTH {
         *allocated = packed;
     }
 }
 
-/// How many instructions access the frame.
-fn accesses(func: &Function) -> usize {
-    let insts = func.blocks().flat_map(|block| func.block_insts(block));
-    insts
-        .filter(|&inst| matches!(func.opcode(inst).as_machine(), Some(Op::LDL | Op::STL)))
-        .count()
-}
-
-/// How many instructions and moves are issued, by how often they run, accesses to the frame counted as many times as they cost.
+/// How many instructions and moves are issued, by how often they run.
 fn issued(func: &Function) -> f64 {
     let frequencies = Frequencies::of(func);
     let mut sum = 0.0;
     for block in func.blocks() {
         let costs = func.block_insts(block).map(|inst| match func.opcode(inst) {
             Opcode::Abstract(AbstractOp::ParCopy) => func.result_count(inst) as f64,
-            Opcode::Machine(Op::LDL | Op::STL) => ACCESS,
             _ => 1.0,
         });
         sum += costs.sum::<f64>() * frequencies.times(block);

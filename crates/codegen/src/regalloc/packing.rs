@@ -79,8 +79,6 @@ pub(super) struct Packing {
     price: f64,
     /// For so many instructions operations that read late are taken to read their registers.
     late: u32,
-    /// In how many loops a block has to be for that.
-    late_depth: u32,
 }
 
 impl Packing {
@@ -99,7 +97,6 @@ impl Packing {
             threads_are_known: func.attributes.max_threads != [0; 3],
             price: usage.price(),
             late: usage.late_reads() * knobs.int(&registry::LATE_READS).clamp(0, 1 << 10) as u32,
-            late_depth: knobs.int(&registry::LATE_READS_DEPTH).clamp(0, 1 << 10) as u32,
         }
     }
 
@@ -204,7 +201,6 @@ impl Packing {
             cheap: limit,
             free: limit,
             late: 0,
-            late_depth: 0,
         });
         budgets[Class::R as usize] = Budget {
             usable,
@@ -212,7 +208,6 @@ impl Packing {
             cheap: self.edge.max(self.enough),
             free: self.free.max(self.enough),
             late: self.late,
-            late_depth: self.late_depth,
         };
         budgets
     }

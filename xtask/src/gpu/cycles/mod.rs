@@ -2,7 +2,7 @@
 //!
 //! Kernel N is the one of seed K + N ([`kernels`]), compiled at -O3. The chip's clock measures a repetition of its body; the estimate is
 //! [`orias_verify::estimate`] of the instructions that the emulator issues between the two readings. What reading the clock takes by itself is taken off both.
-//! Loads from global memory hit the first cache. FILE gets a line for each kernel: what was measured, what was estimated, and how often each operation was issued.
+//! `--print=SEED` prints a kernel instead. Loads from global memory hit the first cache. FILE gets a line for each kernel: what was measured, what was estimated, and how often each operation was issued.
 
 mod kernels;
 
@@ -132,6 +132,13 @@ fn measured(gpu: &Gpu, buffer: &Buffer, image: &[u8]) -> Result<u32, DriverError
 /// `gpu cycles`.
 pub fn run(count: usize, words: &[&str]) -> Result<(), String> {
     let (mut first, mut file) = (0u64, None);
+    if let &[word] = words
+        && let Some(seed) = word.strip_prefix("--print=")
+    {
+        let seed = seed.parse().map_err(|_| format!("'{seed}' is no number"))?;
+        print!("{}", kernel(seed).text);
+        return Ok(());
+    }
     for word in words {
         match word.split_once('=') {
             Some(("--seed", seed)) => {

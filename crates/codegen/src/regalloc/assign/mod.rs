@@ -40,7 +40,7 @@ use cranelift_entity::{EntityRef, EntitySet};
 pub(super) use edits::Edits;
 use orias_machine::Machine;
 use orias_machine::timing::Completion;
-use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness, LoopNest};
+use orias_ori::analysis::{DepthFirst, FlowGraph, Frequencies, Liveness};
 use orias_ori::{
     AbstractMods, AbstractOp, Block, Class, Function, Inst, Opcode, Operand, Operation, PhysReg,
     Reg, Type, Value, print_inst,
@@ -82,8 +82,6 @@ pub(super) struct Budget {
     pub(super) free: u8,
     /// For so many instructions operations that read late are taken to read.
     pub(super) late: u32,
-    /// In how many loops a block has to be for that.
-    pub(super) late_depth: u32,
 }
 
 /// What a function is known by, once it fits.
@@ -94,7 +92,6 @@ pub(super) struct Facts<'a> {
     pub(super) live: &'a Liveness,
     pub(super) last_uses: &'a LastUses,
     pub(super) walk: &'a DepthFirst,
-    pub(super) loops: &'a LoopNest,
     pub(super) tokens: &'a FxHashMap<Value, u8>,
 }
 
@@ -183,7 +180,6 @@ struct Scan<'a> {
     func: &'a Function,
     graph: &'a FlowGraph,
     live: &'a Liveness,
-    loops: &'a LoopNest,
     frequencies: &'a Frequencies,
     last_uses: &'a LastUses,
     edits: Edits,
@@ -244,9 +240,7 @@ impl<'a> Scan<'a> {
         for file in &mut self.files {
             file.clear();
         }
-        let file = &mut self.files[Class::R as usize];
-        file.usable = self.room.at_start(block) as u8;
-        file.heeds_late_reads = self.loops.block_depth(block) as u32 >= file.late_depth;
+        self.files[Class::R as usize].usable = self.room.at_start(block) as u8;
         self.enter(block)?;
         self.visited[block.index()] = true;
         self.block = block;

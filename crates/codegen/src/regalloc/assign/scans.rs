@@ -96,7 +96,6 @@ impl<'a> Scans<'a> {
         let Facts {
             graph,
             walk: _,
-            loops,
             frequencies,
             live,
             last_uses,
@@ -159,7 +158,6 @@ impl<'a> Scans<'a> {
             func,
             graph,
             live,
-            loops,
             frequencies,
             last_uses,
         };

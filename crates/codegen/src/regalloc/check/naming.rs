@@ -2,8 +2,10 @@
 
 use super::{Name, Names};
 use cranelift_entity::EntityRef;
+use orias_ori::analysis::{DepthFirst, FlowGraph};
 use orias_ori::{
-    AbstractOp, Function, Inst, Opcode, Operand, Operation, PhysReg, Reg, RegKind, Value, ValueDef,
+    AbstractOp, Block, Function, Inst, Opcode, Operand, Operation, PhysReg, Reg, RegKind, Value,
+    ValueDef,
 };
 use orias_sass::{self as sass, Op};
 use rustc_hash::FxHashMap;
@@ -15,6 +17,8 @@ pub(super) struct Naming {
     repeated: FxHashMap<String, Value>,
     /// Instructions with inputs, by what they compute and of which contents: what they make, by register.
     derived: FxHashMap<(String, Vec<Name>), Vec<Names>>,
+    /// Parameters of blocks with one way in, with their arguments: they are the same.
+    passed: FxHashMap<Value, Value>,
 }
 
 impl Naming {
@@ -23,6 +27,7 @@ impl Naming {
             names: FxHashMap::default(),
             repeated: FxHashMap::default(),
             derived: FxHashMap::default(),
+            passed: passed_once(func),
         };
         for block in func.blocks() {
             for inst in func.block_insts(block) {
@@ -137,7 +142,11 @@ impl Naming {
         let (mut value, mut unit) = (value, unit);
         loop {
             let ValueDef::Inst(inst, index) = func.value_def(value) else {
-                return Some(Name::Part(value, unit));
+                match self.passed.get(&value) {
+                    Some(&arg) => value = arg,
+                    None => return Some(Name::Part(value, unit)),
+                }
+                continue;
             };
             let results = func.result_count(inst);
             let operand = match func.opcode(inst) {
@@ -180,6 +189,28 @@ impl Naming {
             }
         }
     }
+}
+
+/// The parameters of blocks with one way in, with their arguments.
+fn passed_once(func: &Function) -> FxHashMap<Value, Value> {
+    let edges = || func.blocks().flat_map(|block| func.successor_edges(block));
+    let mut ways: FxHashMap<Block, u32> =
+        func.entry().map(|entry| (entry, 1)).into_iter().collect();
+    for &edge in edges() {
+        *ways.entry(func.edge_target(edge)).or_default() += 1;
+    }
+    let mut passed = FxHashMap::default();
+    // What nobody reaches may go round in circles.
+    let graph = FlowGraph::of(func);
+    let walk = DepthFirst::new(&graph);
+    for &edge in edges() {
+        let target = func.edge_target(edge);
+        if ways[&target] == 1 && walk.is_reachable(target) {
+            let params = func.block_params(target).iter().copied();
+            passed.extend(params.zip(func.edge_args(edge).iter().copied()));
+        }
+    }
+    passed
 }
 
 /// What an instruction computes, without where it puts it.
