@@ -392,7 +392,7 @@ fn streamed(count: usize, times: usize) -> Function {
 #[test]
 fn warps_are_kept_where_memory_is_as_busy_as_the_units() {
     let knobs = Knobs::default();
-    let func = streamed(34, 6);
+    let func = streamed(34, 8);
     let had = registers(&func);
     let decided = plan(&func, &context(&knobs)).expect("a plan");
     let files = orias_machine::Machine::of(orias_sass::Target::DEFAULT).registers;

@@ -302,7 +302,10 @@ mod tests {
             [59, 59, 123, 123]
         );
         func.attributes.max_threads = [128, 1, 1];
-        assert_eq!(Occupancy::new(&func, files).launchable(30), 255);
+        assert_eq!(
+            Occupancy::new(&func, files).launchable(30),
+            u32::from(files.general)
+        );
     }
 
     #[test]

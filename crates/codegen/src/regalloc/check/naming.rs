@@ -15,10 +15,18 @@ pub(super) struct Naming {
     names: FxHashMap<(Value, u8), Option<Name>>,
     /// Instructions without inputs, by what they compute: the first value each defines.
     repeated: FxHashMap<String, Value>,
-    /// Instructions with inputs, by what they compute and of which contents: what they make, by register.
-    derived: FxHashMap<(String, Vec<Name>), Vec<Names>>,
+    /// Instructions with inputs, by what they compute and the contents of the first.
+    derived: FxHashMap<String, FxHashMap<Name, Vec<Derived>>>,
     /// Parameters of blocks with one way in, with their arguments: they are the same.
     passed: FxHashMap<Value, Value>,
+}
+
+/// What an instruction makes of contents that have names.
+struct Derived {
+    /// The contents of its inputs behind the first, by register.
+    others: Vec<Name>,
+    /// What it makes, by register.
+    made: Vec<Name>,
 }
 
 impl Naming {
@@ -65,13 +73,13 @@ impl Naming {
                 Some(names)
             };
             if let (Some(of), Some(made)) = (names(inputs(func, inst)), names(results(func, inst)))
+                && let Some((&first, others)) = of.split_first()
             {
-                let key = (computation_of_any(func, inst), of);
-                let known = naming.derived.entry(key).or_default();
-                known.resize(made.len(), Names::default());
-                for (known, made) in known.iter_mut().zip(made) {
-                    known.insert(made);
-                }
+                let others = others.to_vec();
+                let computation = computation_of_any(func, inst);
+                let known = naming.derived.entry(computation).or_default();
+                let known = known.entry(first).or_default();
+                known.push(Derived { others, made });
             }
         }
         naming
@@ -79,26 +87,20 @@ impl Naming {
 
     /// What `inst`, of the code after, makes of registers with these contents, by register; empty if that is nothing known.
     pub(super) fn derived(&self, func: &Function, inst: Inst, inputs: &[Names]) -> Vec<Names> {
-        /// More combinations are not looked at: nothing is proved by that, and nothing taken for granted.
-        const MOST: usize = 256;
-        let mut combinations: Vec<Vec<Name>> = vec![Vec::new()];
-        for names in inputs {
-            let longer = combinations.iter().flat_map(|known| {
-                names
-                    .iter()
-                    .map(|&name| known.iter().copied().chain([name]).collect())
-            });
-            combinations = longer.take(MOST).collect();
-        }
-        let computation = computation_of_any(func, inst);
         let mut made: Vec<Names> = Vec::new();
-        for combination in combinations {
-            let Some(found) = self.derived.get(&(computation.clone(), combination)) else {
-                continue;
-            };
-            made.resize(found.len(), Names::default());
-            for (made, found) in made.iter_mut().zip(found) {
-                made.extend(found);
+        let Some((first, others)) = inputs.split_first() else {
+            return made;
+        };
+        let Some(computed) = self.derived.get(&computation_of_any(func, inst)) else {
+            return made;
+        };
+        for known in first.iter().filter_map(|name| computed.get(name)).flatten() {
+            let mut pairs = known.others.iter().zip(others);
+            if known.others.len() == others.len() && pairs.all(|(name, held)| held.contains(name)) {
+                made.resize(known.made.len(), Names::default());
+                for (made, &name) in made.iter_mut().zip(&known.made) {
+                    made.insert(name);
+                }
             }
         }
         made

@@ -59,7 +59,7 @@ pub struct Fences<'a> {
     pub piece: usize,
     /// Whether arithmetic passes waits for matrix products of a warp group.
     pub passes_waits: bool,
-    /// Whether the first lines of constants that a kernel reads take their time.
+    /// Whether the first lines of constants that a kernel reads take their time. Which instructions read them first depends on the order there is.
     pub fetches_lines: bool,
 }
 
@@ -73,7 +73,7 @@ impl Fences<'_> {
             preserve: &NEVER,
             piece: PIECE,
             passes_waits: true,
-            fetches_lines: true,
+            fetches_lines: false,
         }
     }
 }

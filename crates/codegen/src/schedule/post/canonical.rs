@@ -8,6 +8,7 @@
 
 use super::ready::{self, Choice};
 use super::{Options, PostScheduleError};
+use crate::schedule::build::Fences;
 use crate::schedule::graph::Timeline;
 use orias_ori::{Function, Inst, Operand, Reg, machine};
 use orias_sass::encode;
@@ -15,7 +16,12 @@ use std::cmp::Reverse;
 
 /// Puts the instructions of every block into that order, but of those that `options` keep.
 pub fn canonical(func: &mut Function, options: &Options<'_>) -> Result<(), PostScheduleError> {
-    ready::rearrange(func, options.fences, |func, graph| {
+    // Who reads a line of constants first is a matter of the order.
+    let fences = Fences {
+        fetches_lines: false,
+        ..options.fences
+    };
+    ready::rearrange(func, fences, |func, graph| {
         if options.keeps(func, graph.block) {
             return Some((0..graph.len() as u32).collect());
         }
