@@ -347,7 +347,7 @@ fn functions_of_objects_have_a_limit_of_their_own() {
 #[test]
 fn levels_of_register_usage_steer_registers() {
     let programs = [
-        include_str!("../../../tests/run/local_arrays.ptx"),
+        include_str!("../../../tests/run/brain_directions.ptx"),
         include_str!("../../../tests/run/wide_division.ptx"),
     ];
     let used = |level: &str, program: &str| {

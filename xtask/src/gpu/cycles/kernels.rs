@@ -172,7 +172,7 @@ fn around(body: &str) -> String {
     }
     let _ = write!(
         text,
-        "bar.sync 0;\nmov.u32 %t6, 0;\nAGAIN:\nmov.u32 %c0, %clock;\n{body}mov.u32 %c1, %clock;\nadd.u32 %t6, %t6, 1;\nsetp.lt.u32 %p4, %t6, %t4;\n@%p4 bra AGAIN;\n\
+        "bar.sync 0;\nmov.u32 %t6, 0;\nAGAIN:\n.pragma \"nounroll\";\nmov.u32 %c0, %clock;\n{body}mov.u32 %c1, %clock;\nadd.u32 %t6, %t6, 1;\nsetp.lt.u32 %p4, %t6, %t4;\n@%p4 bra AGAIN;\n\
          sub.u32 %c2, %c1, %c0;\nst.global.u32 [%g4], %c2;\n"
     );
     for number in 0..VALUES {
