@@ -62,6 +62,8 @@ pub const PHASES: &[Phase] = &[
         "known terms of address sums become the offsets of accesses"),
     phase(10022, "HoistInvariants", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::HOIST_INVARIANTS), phases::hoist_invariants,
         "what does not change in a loop is computed before it"),
+    phase(10102, "UnswitchLoops", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::UNSWITCH_LOOPS), phases::unswitch_loops,
+        "branches that go the same way in every iteration are taken before the loop"),
     phase(10034, "MergeInductions", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::MERGE_INDUCTIONS), phases::merge_inductions,
         "addresses that a loop advances take in what is added to them, and share their steps where registers are short"),
     phase(24, "LoopUnrolling", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::UNROLL), phases::unroll_loops,

@@ -373,6 +373,24 @@ pub static UNROLL: Key<bool> = Key::<bool>::new(
     "several iterations of a loop in a row, with fewer tests between them",
 );
 
+/// Whether branches that go the same way in every iteration are taken before the loop.
+pub static UNSWITCH_LOOPS: Key<bool> = Key::<bool>::new(
+    10102,
+    "UnswitchLoops",
+    true,
+    "UnswitchLoops",
+    "branches that go the same way in every iteration are taken before the loop",
+);
+
+/// How many instructions a loop may take of which there are two then.
+pub static UNSWITCH_SIZE: Key<i64> = Key::<i64>::new(
+    10103,
+    "UnswitchSize",
+    160,
+    "UnswitchLoops",
+    "instructions of a loop that is made twice, at most",
+);
+
 /// Whether slow paths stand once and are called.
 pub static CALL_SLOW_PATHS: Key<bool> = Key::<bool>::new(
     10076,
@@ -770,6 +788,8 @@ pub static KNOBS: &[&Knob] = &[
     &SHARED_SPILLS.knob,
     &PROTECT_STACK.knob,
     &VERIFY_REGISTER_ALLOCATION.knob,
+    &UNSWITCH_LOOPS.knob,
+    &UNSWITCH_SIZE.knob,
     &REGISTER_USAGE_LEVEL.knob,
     &LATE_READS.knob,
     &REACH_EDGES.knob,

@@ -3,7 +3,8 @@
 use super::Region;
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use orias_ori::{Block, Function, Inst, Operand, Reg, Type, Value};
+use orias_ori::operation::Scalar;
+use orias_ori::{AbstractOp, Block, Function, Inst, Operand, Reg, Type, Value};
 
 /// What stands for what in a copy.
 #[derive(Clone, Debug, Default)]
@@ -87,4 +88,38 @@ pub fn copy(func: &mut Function, region: &Region, header: Block, after: Block) -
         }
     }
     copied
+}
+
+/// Whether there must be no second copy of `inst`: operations that change what the thread or the warp has from there on, and blocks that are named.
+pub fn is_singular(func: &Function, inst: Inst) -> bool {
+    use AbstractOp as A;
+    let named = func
+        .operands(inst)
+        .iter()
+        .any(|operand| matches!(operand, Operand::Block(_)));
+    named
+        || matches!(
+            func.opcode(inst).as_abstract(),
+            Some(A::SetMaxNReg | A::Alloca | A::StackSave | A::StackRestore | A::Switch)
+        )
+}
+
+/// About how many instructions `inst` takes.
+pub fn instructions(func: &Function, inst: Inst) -> u64 {
+    use AbstractOp as A;
+    let Some(op) = func.opcode(inst).as_abstract() else {
+        return 1;
+    };
+    match op {
+        A::Mov | A::Collect | A::Split | A::Undef | A::CvtaTo | A::Br => 0,
+        A::Ld | A::St | A::Atom | A::Red => 1,
+        _ => match func.modifier::<Scalar>(inst) {
+            Some(Scalar::F64) => 1,
+            Some(scalar) if scalar.bits() == 64 => match op {
+                A::Mul | A::Mad => 4,
+                _ => 2,
+            },
+            _ => 1,
+        },
+    }
 }

@@ -3,18 +3,21 @@
 //! - [`LoopAnalyses`]: the control flow graph with its dominator tree and loop nest, and the edges by target.
 //! - [`preheader`]: a block that every way into a loop goes through just before the header.
 //! - [`close`]: after it, whatever a region computes leaves it through parameters of the blocks it leads to, so that a copy of the region may lead there, too.
-//! - [`copy`]: a copy of a region, with its blocks, values and edges.
+//! - [`copy`]: a copy of a region, with its blocks, values and edges; [`is_singular`] says what has none, [`instructions`] what it costs.
+//! - [`part`] and [`go`]: ends of blocks that become a branch, or a jump.
 //! - [`start`]: what an induction variable starts with.
 //!
 //! Each is linear in what it looks at. Snapshots are not kept up to date: whoever changes the graph of one loop may go on with loops that have no block in common with it.
 
+mod branch;
 mod close;
 mod copy;
 mod preheader;
 mod start;
 
+pub use branch::{go, part};
 pub use close::{Closing, close};
-pub use copy::{Copied, copy};
+pub use copy::{Copied, copy, instructions, is_singular};
 pub use preheader::{new_block_before, preheader};
 pub use start::start;
 

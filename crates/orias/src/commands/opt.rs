@@ -9,7 +9,7 @@ use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::mercury::{Mercury, TRACES};
 use orias_codegen::phases::{
     explain_fences, explain_frequencies, explain_hoisted_loads, explain_redundant_barriers,
-    explain_shared_constants, explain_unrolling,
+    explain_shared_constants, explain_unrolling, explain_unswitching,
 };
 use orias_codegen::pipeline::{
     Context, Event, Failure, PHASES, Phase, Pipeline, Stage, find_phase,
@@ -212,7 +212,8 @@ struct Plan {
 type Explain = fn(&Function, &Context<'_>) -> Vec<String>;
 
 /// The phases whose decisions are explained, by number.
-const EXPLAINED: [(u16, Explain); 6] = [
+const EXPLAINED: [(u16, Explain); 7] = [
+    (10102, explain_unswitching),
     (24, explain_unrolling),
     (25, explain_fences),
     (26, explain_redundant_barriers),

@@ -5,10 +5,12 @@
 
 use super::plan::Unrolling;
 use crate::emit::Emit;
-use crate::loops::{Closing, Copied, LoopAnalyses, Region, close, copy, new_block_before};
+use crate::loops::{
+    Closing, Copied, LoopAnalyses, Region, close, copy, go, new_block_before, part,
+};
 use orias_ori::analysis::{DefUse, Iterations, Loop, Stay};
 use orias_ori::operation::{Compare, Scalar};
-use orias_ori::{AbstractMods, AbstractOp, Block, Edge, Function, Inst, Operand, Value, ValueDef};
+use orias_ori::{AbstractOp, Block, Edge, Function, Inst, Operand, Value, ValueDef};
 
 /// Unrolls these loops. Returns whether there was one.
 pub fn unroll(func: &mut Function, shape: &LoopAnalyses, plans: &[(Loop, Unrolling)]) -> bool {
@@ -31,6 +33,8 @@ pub fn unroll(func: &mut Function, shape: &LoopAnalyses, plans: &[(Loop, Unrolli
     for (_, _, _, closing) in &ready {
         closing.apply(func, shape);
     }
+    // A loop that another one leads to goes first: copies of that one lead where it leads by then.
+    ready.sort_by_key(|(of, ..)| shape.walk.postorder_number(shape.nest.header(*of)));
     for (of, way, region, _) in &ready {
         let unroller = Unroller {
             header: shape.nest.header(*of),
@@ -219,31 +223,6 @@ impl Unroller<'_> {
             func.set_edge(edge, header, &args);
         }
     }
-}
-
-/// Makes `end` a branch to the first block if `condition` holds, and to the second if not.
-fn part(
-    func: &mut Function,
-    end: Inst,
-    condition: Operand,
-    holds: (Block, &[Value]),
-    fails: (Block, &[Value]),
-) {
-    let edges = [holds, fails].map(|(to, args)| func.create_edge(to, args));
-    func.replace_with_abstract(end, AbstractOp::CondBr, AbstractMods::NONE, 0, &[condition]);
-    func.set_edges(end, &edges);
-}
-
-/// Makes the branch at the end of `block` a jump along one of its edges.
-fn go(func: &mut Function, block: Block, along: usize) {
-    let Some(branch) = func.terminator(block) else {
-        return;
-    };
-    let Some(&edge) = func.edges(branch).get(along) else {
-        return;
-    };
-    func.replace_with_abstract(branch, AbstractOp::Br, AbstractMods::NONE, 0, &[]);
-    func.set_edges(branch, &[edge]);
 }
 
 /// The test whether an exit would be passed by in all of a row of copies.

@@ -10,13 +10,12 @@
 use super::apply::can_test;
 use super::copies::size_of_copies;
 use crate::knobs::registry::{UNROLL_FACTOR, UNROLL_FULL, UNROLL_KNOWN, UNROLL_SIZE};
-use crate::loops::{LoopAnalyses, start};
+use crate::loops::{LoopAnalyses, instructions, is_singular, start};
 use crate::pipeline::Context;
 use crate::regalloc::most_registers;
 use cranelift_entity::SecondaryMap;
 use orias_ori::analysis::{DefUse, Divergence, Iterations, Liveness, Loop, Refusal};
-use orias_ori::operation::Scalar;
-use orias_ori::{AbstractOp, Block, Class, Effects, Function, Inst, Operand, Value};
+use orias_ori::{AbstractOp, Block, Class, Effects, Function, Value};
 use std::cell::OnceCell;
 use std::fmt;
 
@@ -240,40 +239,6 @@ fn registers_around(func: &Function, live: &Liveness, header: Block) -> u64 {
         .filter(|ty| ty.class() == Class::R)
         .map(|ty| u64::from(ty.len()))
         .sum()
-}
-
-/// Whether there must be no second copy of `inst`: operations that change what the thread or the warp has from there on, and blocks that are named.
-fn is_singular(func: &Function, inst: Inst) -> bool {
-    use AbstractOp as A;
-    let named = func
-        .operands(inst)
-        .iter()
-        .any(|operand| matches!(operand, Operand::Block(_)));
-    named
-        || matches!(
-            func.opcode(inst).as_abstract(),
-            Some(A::SetMaxNReg | A::Alloca | A::StackSave | A::StackRestore | A::Switch)
-        )
-}
-
-/// About how many instructions `inst` takes.
-fn instructions(func: &Function, inst: Inst) -> u64 {
-    use AbstractOp as A;
-    let Some(op) = func.opcode(inst).as_abstract() else {
-        return 1;
-    };
-    match op {
-        A::Mov | A::Collect | A::Split | A::Undef | A::CvtaTo | A::Br => 0,
-        A::Ld | A::St | A::Atom | A::Red => 1,
-        _ => match func.modifier::<Scalar>(inst) {
-            Some(Scalar::F64) => 1,
-            Some(scalar) if scalar.bits() == 64 => match op {
-                A::Mul | A::Mad => 4,
-                _ => 2,
-            },
-            _ => 1,
-        },
-    }
 }
 
 fn way(
