@@ -15,15 +15,21 @@ fn count_with_effects(function: &Function) -> usize {
 }
 
 /// Phases that copy instructions with effects, or add waits, which have some.
-const COPYING: [&str; 4] = [
+const COPYING: [&str; 5] = [
     "RotateLoops",
+    "UnswitchLoops",
     "LoopUnrolling",
     "WidenAccesses",
     "WarpgroupWaits",
 ];
 
 /// Phases that decide by pressure or size, which they change: a second run may find more to do.
-const UNSETTLED: [&str; 3] = ["HoistInvariants", "HoistLoads", "LoopUnrolling"];
+const UNSETTLED: [&str; 4] = [
+    "HoistInvariants",
+    "UnswitchLoops",
+    "HoistLoads",
+    "LoopUnrolling",
+];
 
 /// Runs one row on a function of a level it works on.
 fn run_row(row: usize, function: &mut Function) {
