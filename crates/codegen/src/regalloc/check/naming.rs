@@ -15,8 +15,8 @@ pub(super) struct Naming {
     names: FxHashMap<(Value, u8), Option<Name>>,
     /// Instructions without inputs, by what they compute: the first value each defines.
     repeated: FxHashMap<String, Value>,
-    /// Instructions with inputs, by what they compute and of which contents: what they make, by register.
-    derived: FxHashMap<(String, Vec<Name>), Vec<Names>>,
+    /// Instructions with inputs, by what they compute: of which contents they make what, by register.
+    derived: FxHashMap<String, FxHashMap<Vec<Name>, Vec<Names>>>,
     /// Parameters of blocks with one way in, with their arguments: they are the same.
     passed: FxHashMap<Value, Value>,
 }
@@ -66,8 +66,9 @@ impl Naming {
             };
             if let (Some(of), Some(made)) = (names(inputs(func, inst)), names(results(func, inst)))
             {
-                let key = (computation_of_any(func, inst), of);
-                let known = naming.derived.entry(key).or_default();
+                let computation = computation_of_any(func, inst);
+                let alike = naming.derived.entry(computation).or_default();
+                let known = alike.entry(of).or_default();
                 known.resize(made.len(), Names::default());
                 for (known, made) in known.iter_mut().zip(made) {
                     known.insert(made);
@@ -79,26 +80,16 @@ impl Naming {
 
     /// What `inst`, of the code after, makes of registers with these contents, by register; empty if that is nothing known.
     pub(super) fn derived(&self, func: &Function, inst: Inst, inputs: &[Names]) -> Vec<Names> {
-        /// More combinations are not looked at: nothing is proved by that, and nothing taken for granted.
-        const MOST: usize = 256;
-        let mut combinations: Vec<Vec<Name>> = vec![Vec::new()];
-        for names in inputs {
-            let longer = combinations.iter().flat_map(|known| {
-                names
-                    .iter()
-                    .map(|&name| known.iter().copied().chain([name]).collect())
-            });
-            combinations = longer.take(MOST).collect();
-        }
-        let computation = computation_of_any(func, inst);
         let mut made: Vec<Names> = Vec::new();
-        for combination in combinations {
-            let Some(found) = self.derived.get(&(computation.clone(), combination)) else {
-                continue;
-            };
-            made.resize(found.len(), Names::default());
-            for (made, found) in made.iter_mut().zip(found) {
-                made.extend(found);
+        let alike = self.derived.get(&computation_of_any(func, inst));
+        for (of, found) in alike.into_iter().flatten() {
+            let reads = of.len() == inputs.len()
+                && of.iter().zip(inputs).all(|(name, held)| held.contains(name));
+            if reads {
+                made.resize(found.len(), Names::default());
+                for (made, found) in made.iter_mut().zip(found) {
+                    made.extend(found);
+                }
             }
         }
         made
@@ -270,4 +261,32 @@ fn computation_of_any(func: &Function, inst: Inst) -> String {
         })
         .collect();
     format!("{:?} {operands:?}", func.inst(inst).operation())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_registers_make_is_known_however_many_names_they_have() {
+        let text = "entry k machine sm_90a {
+block0:
+    S2R v0:r, SR_TID.X
+    S2R v1:r, SR_TID.Y
+    IADD3 v2:r, PT, PT, v0, v1, RZ
+    EXIT PT
+}";
+        let func = orias_ori::parse_function(text).expect("a good function");
+        let naming = Naming::new(&func);
+        let [a, b, sum] = [0, 1, 2].map(|number| Name::Part(Value::from_u32(number), 0));
+        let inst = func
+            .defining_inst(Value::from_u32(2))
+            .expect("it is defined");
+        // As with values that nobody has defined, which are anywhere.
+        let others = (3..400).map(|number| Name::Part(Value::from_u32(number), 0));
+        let held = |name: Name| others.clone().chain([name]).collect::<Names>();
+        let made = naming.derived(&func, inst, &[held(a), held(b)]);
+        assert_eq!(made, [Names::from([sum])]);
+        assert!(naming.derived(&func, inst, &[held(b), held(b)]).is_empty());
+    }
 }
