@@ -84,7 +84,10 @@ impl Naming {
         let alike = self.derived.get(&computation_of_any(func, inst));
         for (of, found) in alike.into_iter().flatten() {
             let reads = of.len() == inputs.len()
-                && of.iter().zip(inputs).all(|(name, held)| held.contains(name));
+                && of
+                    .iter()
+                    .zip(inputs)
+                    .all(|(name, held)| held.contains(name));
             if reads {
                 made.resize(found.len(), Names::default());
                 for (made, found) in made.iter_mut().zip(found) {
