@@ -85,8 +85,9 @@ impl MemoryRef {
         }
         match (self.size, other.size) {
             (Some(size), Some(other_size)) => {
-                self.offset < other.offset + i64::from(other_size)
-                    && other.offset < self.offset + i64::from(size)
+                // Sums of 32 bits wrap, and so does what is known of them: only the low word of the distance is.
+                let distance = i64::from(other.offset.wrapping_sub(self.offset) as i32);
+                -i64::from(other_size) < distance && distance < i64::from(size)
             }
             _ => true,
         }

@@ -66,12 +66,15 @@ const fn round_digits(
 
 /// `value` rounded to an integer multiple of `2^quantum`; the result counts in units of it.
 pub const fn round_to_multiple(value: Finite, quantum: i32, rounding: Rounding) -> u128 {
+    if value.significand == 0 {
+        return 0;
+    }
     let shift = quantum - value.exponent;
     if shift <= 0 {
         let up = (-shift) as u32;
         if up > value.significand.leading_zeros() {
             // The caller asks for more digits than there is room for: the highest multiple says "too large".
-            return if value.significand == 0 { 0 } else { u128::MAX };
+            return u128::MAX;
         }
         return value.significand << up;
     }
@@ -156,6 +159,22 @@ impl Format {
                     _ => self.largest(),
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_stays_zero_however_far_its_exponent_is_from_the_unit() {
+        for exponent in -300..300 {
+            let zero = Finite {
+                exponent,
+                ..Finite::zero(false)
+            };
+            assert_eq!(round_to_multiple(zero, 0, Rounding::Zero), 0);
         }
     }
 }

@@ -28,7 +28,7 @@ const REDUCTIONS: [(&str, Class, usize); 9] = [
 
 impl Writer {
     pub(super) fn memory_statement(&mut self) {
-        match self.rng.below(10) {
+        match self.rng.below(11) {
             0..=1 => self.store(),
             2..=3 => self.load(),
             4 => self.store_and_load_vector(),
@@ -36,6 +36,7 @@ impl Writer {
             6 => self.indexed(),
             7 => self.reduction(),
             8 => self.atomic(),
+            9 => self.neighbours(),
             _ if self.uniform => self.exchange(),
             _ => self.load(),
         }

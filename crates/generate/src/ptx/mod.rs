@@ -26,6 +26,7 @@
 mod control;
 pub mod declarations;
 mod memory;
+mod neighbours;
 pub mod pairs;
 mod rich;
 

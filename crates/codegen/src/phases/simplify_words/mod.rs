@@ -502,6 +502,7 @@ fn tested_half(func: &Function, inst: Inst, a: Operand, b: Operand) -> Option<Op
     let extension = func.defining_inst(a.as_value().filter(|_| asks)?)?;
     let extends = func.opcode(extension).as_abstract() == Some(AbstractOp::Cvt)
         && func.inst(extension).guard().is_always()
+        && func.modifier::<Sat>(extension) == Some(Sat::Wrap)
         && matches!(
             func.modifier::<SourceType>(extension).map(Scalar::from),
             Some(Scalar::S16 | Scalar::U16)

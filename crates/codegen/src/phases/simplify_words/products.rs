@@ -5,7 +5,7 @@
 
 use cranelift_entity::EntitySet;
 use orias_ori::operation::{Scalar, SourceType};
-use orias_ori::{AbstractOp, Function, Inst, Operand, Value};
+use orias_ori::{AbstractOp, Function, Inst, Operand, Type, Value};
 
 /// The bits of a word that a product of tf32 looks at.
 const LOOKED_AT: u64 = 0xffff_e000;
@@ -49,10 +49,17 @@ fn is_product(func: &Function, inst: Inst) -> bool {
         && func.modifier::<SourceType>(inst) == Some(SourceType::from(Scalar::Tf32))
 }
 
-/// Which sources of a product hold numbers to multiply: A and B, or A alone where B lies in memory.
+/// Which sources of a product hold numbers to multiply: A and B; of a warp group's, where B lies in memory, A alone, and nothing where A is a descriptor, too.
 fn factors(func: &Function, product: Inst) -> std::ops::Range<usize> {
     match func.opcode(product).as_abstract() {
-        Some(AbstractOp::Wgmma | AbstractOp::WgmmaSparse) => 1..2,
+        Some(AbstractOp::Wgmma | AbstractOp::WgmmaSparse) => {
+            let first = func.operands(product).get(func.result_count(product) + 1);
+            let left = first.and_then(|operand| operand.as_value());
+            match left.is_some_and(|left| func.value_type(left) == Type::R4) {
+                true => 1..2,
+                false => 1..1,
+            }
+        }
         _ => 0..2,
     }
 }

@@ -477,16 +477,17 @@ fn store_narrow(
 /// Whether `all` holds, and all addresses are aligned.
 fn aligned(emit: &mut Emit<'_>, alignments: &Alignments, shared: &Shared, all: Operand) -> Operand {
     let mut holds = all;
-    let mut asked: Vec<(Value, i64)> = Vec::new();
+    let mut asked: Vec<(Value, i64, i64)> = Vec::new();
     for run in &shared.runs {
         let (base, width) = (run[0].base, width(run));
-        let place = (base, run[0].offset.rem_euclid(width));
-        if (alignments.of(base) >= width && place.1 == 0) || asked.contains(&place) {
+        let inside = run[0].offset.rem_euclid(width);
+        let question = (base, inside, width);
+        if (alignments.of(base) >= width && inside == 0) || asked.contains(&question) {
             continue;
         }
-        asked.push(place);
+        asked.push(question);
         let (low, _) = emit.halves(base.into());
-        let low = match place.1 {
+        let low = match inside {
             0 => low,
             offset => emit.add(low, imm(offset as u64)),
         };
