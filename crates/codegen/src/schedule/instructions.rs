@@ -189,6 +189,17 @@ pub(super) struct Candidates {
     pub(super) asked: Vec<Question>,
 }
 
+impl Candidates {
+    /// Whether ILP without a window was asked what `question` asks it with one that holds the whole block: where every order keeps the limits, the reference plays no part.
+    fn was_asked_of_ilp(&self, &(_, limits, batch, least): &Question) -> bool {
+        let any = self.values.always_fit(&limits);
+        self.asked
+            .iter()
+            .filter(|it| it.0 == Mode::Ilp.name())
+            .any(|it| (it.1, it.2) == (limits, batch) && (any || it.3 == least))
+    }
+}
+
 /// A block that keeps its order.
 pub(super) struct FixedBlock {
     pub(super) block: Block,
@@ -555,7 +566,13 @@ impl Scheduler<'_> {
             settings.batch = self.options.scarce_batch();
         }
         let question = (by, limits, settings.batch, least);
-        if candidates.asked.contains(&question) {
+        let window_of_all = strategy == Strategy::Latency
+            && variant
+                .window
+                .is_some_and(|it| it + 1 >= candidates.graph.len());
+        if candidates.asked.contains(&question)
+            || window_of_all && candidates.was_asked_of_ilp(&question)
+        {
             return;
         }
         let fits = |choice: &&Choice| choice.peak.iter().zip(&limits).all(|(has, may)| has <= may);
