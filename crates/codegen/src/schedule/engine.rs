@@ -34,6 +34,7 @@ use candidates::is_batchable;
 use lists::{Sorted, key_by, relief_key};
 use orias_machine::issue::Unit;
 use orias_ori::Class;
+use std::cell::Cell;
 
 /// What steers one run of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,8 @@ pub struct Outcome {
     pub order: Vec<u32>,
     /// The most registers live at a time, by class.
     pub peak: Counts,
+    /// With as many general registers as it was given, or fewer, but no fewer than that, the order is the same.
+    pub enough: i32,
 }
 
 /// Puts a block into an order; `reference` is one that keeps the limits.
@@ -86,8 +89,14 @@ pub fn schedule(
     let mut engine = Engine::new(graph, timeline, values, reference, settings);
     engine.run();
     let peak = engine.pressure.peak;
+    let enough = match (settings.mode, &engine.forecast) {
+        (Mode::DynBatch, _) => i32::MAX,
+        (_, None) => engine.enough.get().max(values.bound(Class::R)),
+        (_, Some(_)) => engine.enough.get(),
+    };
     Outcome {
         peak,
+        enough,
         order: engine.order,
     }
 }
@@ -153,6 +162,8 @@ struct Engine<'a> {
     countdown: u32,
     /// Batchable operations still to come.
     batchable: u32,
+    /// The general registers without which something would have been decided otherwise.
+    enough: Cell<i32>,
 }
 
 impl<'a> Engine<'a> {
@@ -217,6 +228,7 @@ impl<'a> Engine<'a> {
             batchable: (0..batched)
                 .filter(|&node| is_batchable(graph, node))
                 .count() as u32,
+            enough: Cell::new(0),
         };
         engine.fix_priorities();
         engine

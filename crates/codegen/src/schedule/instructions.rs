@@ -185,18 +185,24 @@ pub(super) struct Candidates {
     pub(super) lean: Option<Choice>,
     /// How many registers of the small files an order may need.
     pub(super) small: Counts,
-    /// What gave those choices, or nothing.
-    pub(super) asked: Vec<Question>,
+    /// What gave those choices, or nothing, and how few general registers would have given the same.
+    pub(super) asked: Vec<(Question, i32)>,
 }
 
 impl Candidates {
-    /// Whether ILP without a window was asked what `question` asks it with one that holds the whole block: where every order keeps the limits, the reference plays no part.
-    fn was_asked_of_ilp(&self, &(_, limits, batch, least): &Question) -> bool {
-        let any = self.values.always_fit(&limits);
-        self.asked
-            .iter()
-            .filter(|it| it.0 == Mode::Ilp.name())
-            .any(|it| (it.1, it.2) == (limits, batch) && (any || it.3 == least))
+    /// Whether the order that ILP would find is known: as it was found with more general registers without needing them, or, if `is_ilp`, without a window, which this one's
+    /// holds the whole block of. Where every order keeps the limits and there is no window, the reference plays no part. ILP gathers no batches.
+    fn is_answered(&self, &(by, limits, batch, least): &Question, is_ilp: bool) -> bool {
+        const R: usize = Class::R as usize;
+        let any = is_ilp && self.values.always_fit(&limits);
+        self.asked.iter().any(|((name, had, of, reference), enough)| {
+            let alike = (*name == by || is_ilp && *name == Mode::Ilp.name())
+                && (*enough < i32::MAX || *of == batch);
+            let fewer = (*enough..=had[R]).contains(&limits[R]);
+            alike
+                && (any || *reference == least)
+                && (*had == limits || fewer && had[R + 1..] == limits[R + 1..])
+        })
     }
 }
 
@@ -566,12 +572,10 @@ impl Scheduler<'_> {
             settings.batch = self.options.scarce_batch();
         }
         let question = (by, limits, settings.batch, least);
-        let window_of_all = strategy == Strategy::Latency
-            && variant
-                .window
-                .is_some_and(|it| it + 1 >= candidates.graph.len());
-        if candidates.asked.contains(&question)
-            || window_of_all && candidates.was_asked_of_ilp(&question)
+        let whole = |window| window + 1 >= candidates.graph.len();
+        let is_ilp = strategy == Strategy::Latency && variant.window.is_some_and(whole);
+        if (candidates.asked.iter()).any(|(asked, _)| *asked == question)
+            || mode == Mode::Ilp && candidates.is_answered(&question, is_ilp)
         {
             return;
         }
@@ -590,8 +594,9 @@ impl Scheduler<'_> {
             carried: &candidates.carried,
         };
         let found = strategy.run(&task);
-        candidates.asked.push(question);
-        let Some(Found { order, peak }) = found else {
+        let enough = found.as_ref().map_or(i32::MAX, |found| found.enough);
+        candidates.asked.push((question, enough));
+        let Some(Found { order, peak, .. }) = found else {
             return;
         };
         debug_assert_eq!(candidates.graph.illegal(&order), None, "{by}");

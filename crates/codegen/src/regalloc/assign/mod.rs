@@ -277,7 +277,8 @@ impl<'a> Scan<'a> {
             let args = self.func.edge_args(edge);
             self.borders.args.places.extend(args.iter().map(place));
         }
-        Ok(())
+        self.count_edges();
+        self.keep_below_ceiling()
     }
 
     /// Puts live values where the predecessor left them that runs most often, and places the parameters.

@@ -102,12 +102,18 @@ pub struct Found {
     pub order: Vec<u32>,
     /// The most registers live at a time, by class.
     pub peak: Counts,
+    /// See [`engine::Outcome::enough`].
+    pub enough: i32,
 }
 
 impl Found {
     fn new(task: &Task<'_>, order: Vec<u32>) -> Found {
         let peak = task.values.peak(order.iter().copied());
-        Found { order, peak }
+        Found {
+            order,
+            peak,
+            enough: i32::MAX,
+        }
     }
 }
 
@@ -245,6 +251,7 @@ fn with_mode(task: &Task<'_>, mode: Mode, timeline: &Timeline) -> Found {
     Found {
         order: outcome.order,
         peak: outcome.peak,
+        enough: outcome.enough,
     }
 }
 
