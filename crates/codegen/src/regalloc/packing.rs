@@ -9,7 +9,9 @@
 //! Cost: one scan where tuples found their places without moves, and up to [`ROUNDS`] more in three manners where they did not. What scans have in common is found once, and one
 //! that has come to more moves and delays than it may cost is given up.
 
-use super::assign::{BlockBoundaries, Budget, Ceiling, Edits, Facts, Manner, Products, Scans, Spent, Stop};
+use super::assign::{
+    BlockBoundaries, Budget, Ceiling, Edits, Facts, Manner, Products, Scans, Spent, Stop,
+};
 use super::{calls, counts, edges};
 use crate::knobs::{Knobs, registry};
 use crate::phases::{is_product, product_registers};
@@ -278,9 +280,8 @@ impl Packing {
 
     /// What instructions cost that wait until somebody has read the registers that they write, in instructions, by how often they run.
     fn delays(&self, delayed: &[(Block, u32)], loops: &LoopNest) -> f64 {
-        let cost = |&(block, count): &(Block, u32)| {
-            f64::from(count) * weight(loops.block_depth(block))
-        };
+        let cost =
+            |&(block, count): &(Block, u32)| f64::from(count) * weight(loops.block_depth(block));
         DELAY * delayed.iter().map(cost).sum::<f64>()
     }
 

@@ -46,6 +46,7 @@ use orias_ori::analysis::{Frequencies, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Operation, Value};
 use orias_sass::{MemoryEffect, Space};
 use rustc_hash::FxHashMap;
+use std::ops::RangeInclusive;
 
 /// A function with more instructions is scheduled block by block.
 pub const CHUNK: usize = 16383;
@@ -185,23 +186,20 @@ pub(super) struct Candidates {
     pub(super) lean: Option<Choice>,
     /// How many registers of the small files an order may need.
     pub(super) small: Counts,
-    /// What gave those choices, or nothing, and how few general registers would have given the same.
-    pub(super) asked: Vec<(Question, i32)>,
+    /// What gave those choices, or nothing, and with how many general registers it would have given the same.
+    pub(super) asked: Vec<(Question, RangeInclusive<i32>)>,
 }
 
 impl Candidates {
-    /// Whether the order that ILP would find is known: as it was found with more general registers without needing them, or, if `is_ilp`, without a window, which this one's
-    /// holds the whole block of. Where every order keeps the limits and there is no window, the reference plays no part. ILP gathers no batches.
+    /// Whether the order that a variant of ILP would find is known: as it was found with another number of general registers that made no difference, or, if `is_ilp`, without a
+    /// window, which this one's holds the whole block of. Where every order keeps the limits and there is no window, the reference plays no part.
     fn is_answered(&self, &(by, limits, batch, least): &Question, is_ilp: bool) -> bool {
         const R: usize = Class::R as usize;
         let any = is_ilp && self.values.always_fit(&limits);
-        self.asked.iter().any(|((name, had, of, reference), enough)| {
-            let alike = (*name == by || is_ilp && *name == Mode::Ilp.name())
-                && (*enough < i32::MAX || *of == batch);
-            let fewer = (*enough..=had[R]).contains(&limits[R]);
-            alike
-                && (any || *reference == least)
-                && (*had == limits || fewer && had[R + 1..] == limits[R + 1..])
+        self.asked.iter().any(|((name, had, of, reference), same)| {
+            let alike = *name == by || is_ilp && *name == Mode::Ilp.name();
+            let alike = alike && had[R + 1..] == limits[R + 1..] && *of == batch;
+            alike && (any || *reference == least) && same.contains(&limits[R])
         })
     }
 }
@@ -571,7 +569,9 @@ impl Scheduler<'_> {
         if budget < had.registers() {
             settings.batch = self.options.scarce_batch();
         }
-        let question = (by, limits, settings.batch, least);
+        let gathers = mode == Mode::DynBatch || strategy == Strategy::Tensor;
+        let batch = if gathers { settings.batch } else { 0 };
+        let question = (by, limits, batch, least);
         let whole = |window| window + 1 >= candidates.graph.len();
         let is_ilp = strategy == Strategy::Latency && variant.window.is_some_and(whole);
         if (candidates.asked.iter()).any(|(asked, _)| *asked == question)
@@ -594,8 +594,11 @@ impl Scheduler<'_> {
             carried: &candidates.carried,
         };
         let found = strategy.run(&task);
-        let enough = found.as_ref().map_or(i32::MAX, |found| found.enough);
-        candidates.asked.push((question, enough));
+        let limit = limits[Class::R as usize];
+        let same = found
+            .as_ref()
+            .map_or(limit..=limit, |found| found.same.clone());
+        candidates.asked.push((question, same));
         let Some(Found { order, peak, .. }) = found else {
             return;
         };

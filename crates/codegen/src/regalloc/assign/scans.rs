@@ -9,8 +9,8 @@ use super::super::starting_registers;
 use super::boundaries::Lists;
 use super::reservations::Reservations;
 use super::{
-    BlockBoundaries, Budget, Ceiling, Edits, Facts, Given, NOWHERE, Scan, Spent, Stop, crossing_values,
-    product_values, wanted_places,
+    BlockBoundaries, Budget, Ceiling, Edits, Facts, Given, NOWHERE, Scan, Spent, Stop,
+    crossing_values, product_values, wanted_places,
 };
 use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;

@@ -7,12 +7,12 @@
 //! Cost: O([`MOST`]) for each value asked for.
 
 use super::{can_repeat, is_alone};
+use cranelift_entity::EntitySet;
 use orias_machine::Machine;
 use orias_machine::timing::Completion;
 use orias_ori::{
     AbstractOp, Block, Class, Effects, Function, Inst, Opcode, PhysReg, Reg, RegKind, Value,
 };
-use cranelift_entity::EntitySet;
 use rustc_hash::FxHashMap;
 
 /// Of more instructions it is not worth while.

@@ -109,9 +109,16 @@ impl Engine<'_> {
         let fits = (0..4).all(|lane| {
             during[lane].max(before[lane] + grows[lane]) <= limits[lane] || grows[lane] < 0
         });
-        // What does not fit does not fit into fewer either.
-        if fits && grows[0] >= 0 {
-            self.takes(during[0].max(before[0] + grows[0]));
+        let general = during[0].max(before[0] + grows[0]);
+        if fits {
+            // What ends values may go whatever there is.
+            if grows[0] >= 0 {
+                self.takes(general);
+            }
+        } else if (1..4).all(|lane| {
+            during[lane].max(before[lane] + grows[lane]) <= limits[lane] || grows[lane] < 0
+        }) {
+            self.most.set(self.most.get().min(general - 1));
         }
         fits
     }
@@ -157,7 +164,8 @@ impl Engine<'_> {
             self.takes(over + limit);
             255
         } else {
-            self.takes(i32::MAX);
+            self.takes(limit);
+            self.most.set(self.most.get().min(limit));
             255 - byte(1 + over as u32 * 4)
         };
         let late = fixed.latest <= self.clock.next;
