@@ -153,7 +153,7 @@ fn sources(
 }
 
 /// What has to move along `edge`, with its arguments at `args`, register by register.
-fn copies(
+pub(super) fn copies(
     func: &Function,
     live: &Liveness,
     borders: &BlockBoundaries,

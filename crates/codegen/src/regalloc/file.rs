@@ -118,20 +118,28 @@ fn members(units: &Units) -> impl Iterator<Item = u8> + use<> {
 /// Where there are more places than this, nobody has to look for the tightest.
 const FEW: u32 = 32;
 
-/// Of `places` for `len` registers, if they are few: those that someone has booked again for the time soonest after, as `soon` tells.
+/// How many points after a value's end are soon, the soonest first.
+const SOON: [u32; 7] = [8, 16, 32, 64, 128, 256, 1024];
+
+/// Of `places` for `len` registers, if they are few: those that someone has booked again for the time soonest after, as `soon` tells. What is booked within fewer points is booked
+/// within more.
 fn tight(places: Units, len: u8, soon: impl Fn(u32) -> Units) -> Units {
-    if places.iter().map(|word| word.count_ones()).sum::<u32>() <= FEW {
-        for points in [8, 16, 32, 64, 128, 256, 1024] {
-            let tight = both(
-                &places,
-                &windows(&soon(points), len, |one, other| one | other),
-            );
-            if !is_empty(&tight) {
-                return tight;
-            }
+    let mut tightest = places;
+    if places.iter().map(|word| word.count_ones()).sum::<u32>() > FEW {
+        return tightest;
+    }
+    let (mut low, mut high) = (0, SOON.len());
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        let booked = soon(SOON[middle]);
+        let tight = both(&places, &windows(&booked, len, |one, other| one | other));
+        if is_empty(&tight) {
+            low = middle + 1;
+        } else {
+            (tightest, high) = (tight, middle);
         }
     }
-    places
+    tightest
 }
 
 /// A register file.

@@ -86,11 +86,30 @@ pub fn allocate_registers(func: &mut Function, context: &Context<'_>) -> Result<
         *func = allocated;
         return Ok(());
     }
-    shared_spills::allocate(func, context, |func| allocate(func, context))
+    shared_spills::allocate(func, context, |func| allocate(func, context, None)).map(|_| ())
 }
 
-/// Gives every value a register.
-fn allocate(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError> {
+/// Whether a function with what was spilled so far is of use.
+type Worth<'a> = Option<&'a dyn Fn(&Function) -> bool>;
+
+/// Runs the phase only as far as what is spilled is `worth` it, if nothing else depends on that; says whether it came to the end, and leaves the function in pieces if it did not.
+pub(crate) fn try_allocation(
+    func: &mut Function,
+    context: &Context<'_>,
+    worth: &dyn Fn(&Function) -> bool,
+) -> Result<bool, PhaseError> {
+    match named_register(func) {
+        None => shared_spills::allocate(func, context, |func| allocate(func, context, Some(worth))),
+        Some(_) => allocate_registers(func, context).map(|()| true),
+    }
+}
+
+/// Gives every value a register, or says that this is not `worth` it.
+fn allocate(
+    func: &mut Function,
+    context: &Context<'_>,
+    worth: Worth<'_>,
+) -> Result<bool, PhaseError> {
     let files = context.machine.registers;
     let aims = Aims {
         check: context.knobs.bool(&registry::VERIFY_REGISTER_ALLOCATION),
@@ -100,39 +119,44 @@ fn allocate(func: &mut Function, context: &Context<'_>) -> Result<(), PhaseError
     calls::enter(func);
     if let Some(entry) = starting_registers(func, context.machine.target) {
         let whole = func.clone();
-        match attempt_held(func, files, aims) {
-            Ok(()) if counts::fits(func, entry, files) => {
+        match attempt_held(func, files, aims, None) {
+            Ok(_) if counts::fits(func, entry, files) => {
                 if aims.check {
                     counts_are_kept(func)?;
                 }
-                return finish(func);
+                return finish(func).map(|()| true);
             }
             // Some code cannot do with what it would have there.
-            Ok(()) | Err(PhaseError::Unsupported(_)) => {}
+            Ok(_) | Err(PhaseError::Unsupported(_)) => {}
             Err(error) => return Err(error),
         }
         *func = whole;
         counts::drop_changes(func)?;
     }
-    attempt_held(func, files, aims)?;
-    finish(func)
+    if !attempt_held(func, files, aims, worth)? {
+        return Ok(false);
+    }
+    finish(func).map(|()| true)
 }
 
 /// How much more may be executed, spilled registers counting most, so that products need not be waited for one by one.
 const WORTH_HOLDING: f64 = 1.0 / 16.0;
 
-/// Gives every value a register. What products of warp groups read late ([`crate::phases::hold_warpgroup_operands`]) is not kept for them where that takes more accesses to spilled
+/// Gives every value a register, or says that this is not `worth` it where there is one way only. What products of warp groups read late ([`crate::phases::hold_warpgroup_operands`]) is not kept for them where that takes more accesses to spilled
 /// registers: ptxas waits there, too.
 fn attempt_held(
     func: &mut Function,
     files: &RegisterFiles,
     aims: Aims<'_>,
-) -> Result<(), PhaseError> {
+    worth: Worth<'_>,
+) -> Result<bool, PhaseError> {
     if !holds_warpgroup_operands(func) {
         let before = func.clone();
-        attempt(func, files, aims, None)?;
+        if !attempt(func, files, aims, worth)? {
+            return Ok(false);
+        }
         occupancy_edge::reach(func, &before, files, aims);
-        return Ok(());
+        return Ok(true);
     }
     let mut free = func.clone();
     release_warpgroup_operands(&mut free);
@@ -140,11 +164,12 @@ fn attempt_held(
     attempt(func, files, aims, None)?;
     if local_accesses(func) > given {
         let worth = spill::accesses(func) / (1.0 + WORTH_HOLDING);
-        if attempt(&mut free, files, aims, Some(worth))? {
+        let pays = |func: &Function| spill::accesses(func) < worth;
+        if attempt(&mut free, files, aims, Some(&pays))? {
             *func = free;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// How many instructions access the frame.
@@ -161,20 +186,20 @@ fn finish(func: &mut Function) -> Result<(), PhaseError> {
     calls::expand(func)
 }
 
-/// Gives every value a register, with smaller budgets until it works. With `worth`, only if accesses to spilled registers cost less than that in the end: says whether they do, and leaves
-/// the function in pieces if they do not.
+/// Gives every value a register, with smaller budgets until it works. With `worth`, only if it is that with what was spilled, and in the end: says whether it is, and leaves
+/// the function in pieces if it is not.
 fn attempt(
     func: &mut Function,
     files: &RegisterFiles,
     aims: Aims<'_>,
-    worth: Option<f64>,
+    worth: Worth<'_>,
 ) -> Result<bool, PhaseError> {
     let before = aims.check.then(|| func.clone());
     let limits = Class::ALL.map(|class| limit(func, files, class));
     let entry = starting_registers(func, func.target);
     let fixed = func.attributes.fixed.iter();
     let fixed = fixed.filter(|reg| reg.class() == Class::R).count() as u32;
-    let pays = |func: &Function| worth.is_none_or(|worth| spill::accesses(func) < worth);
+    let pays = |func: &Function| worth.is_none_or(|worth| worth(func));
     let mut unspilled: Option<Function> = None;
     let mut narrowed = None;
     let mut margins = Margins {
@@ -214,6 +239,8 @@ fn attempt(
                     *func = unspilled;
                 }
             }
+            // Nothing has a ceiling here.
+            Err(Stop::Dear) => return Ok(false),
             Err(Stop::Error(error)) => return Err(error),
         }
     }

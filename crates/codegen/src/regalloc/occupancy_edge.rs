@@ -14,7 +14,7 @@ use crate::schedule::budget::{Occupancy, named_registers};
 use orias_machine::Machine;
 use orias_machine::registers::RegisterFiles;
 use orias_ori::analysis::Frequencies;
-use orias_ori::{AbstractOp, Class, Function, Opcode};
+use orias_ori::{AbstractOp, Class, Function, Level, Opcode};
 
 /// An edge is near if it is missed by so many registers and an eighth.
 const NEAR: u32 = 2;
@@ -55,25 +55,30 @@ pub(super) fn reach(
     };
     let mut packed = before.clone();
     packed.attributes.max_registers = edge + files.reserved;
-    if !matches!(attempt(&mut packed, files, aims, None), Ok(true)) {
-        return;
-    }
-    packed.attributes.max_registers = before.attributes.max_registers;
     let more = f64::from(occupancy.blocks(edge)) / f64::from(blocks.max(1)) - 1.0;
-    let dearer = issued(&packed) / issued(allocated).max(1.0) - 1.0;
-    let spills = packed.attributes.local > before.attributes.local;
-    if !spills && dearer <= more * WORTH {
+    let known = issued(allocated).max(1.0);
+    // What was spilled stays so, and registers add moves.
+    let pays = |packed: &Function| {
+        let dearer = issued(packed) / known - 1.0;
+        packed.attributes.local <= before.attributes.local && dearer <= more * WORTH
+    };
+    if matches!(attempt(&mut packed, files, aims, Some(&pays)), Ok(true)) {
+        packed.attributes.max_registers = before.attributes.max_registers;
         *allocated = packed;
     }
 }
 
-/// How many instructions and moves are issued, by how often they run.
+/// How many instructions and moves are issued, by how often they run, of those that become moves only these.
 fn issued(func: &Function) -> f64 {
     let frequencies = Frequencies::of(func);
+    let is_allocated = func.level == Level::Physical;
     let mut sum = 0.0;
     for block in func.blocks() {
         let costs = func.block_insts(block).map(|inst| match func.opcode(inst) {
-            Opcode::Abstract(AbstractOp::ParCopy) => func.result_count(inst) as f64,
+            Opcode::Abstract(AbstractOp::ParCopy) if is_allocated => func.result_count(inst) as f64,
+            Opcode::Abstract(
+                AbstractOp::ParCopy | AbstractOp::Undef | AbstractOp::Collect | AbstractOp::Split,
+            ) => 0.0,
             _ => 1.0,
         });
         sum += costs.sum::<f64>() * frequencies.times(block);

@@ -6,9 +6,12 @@
 //! less is kept. If it still needs more registers than are live at once, scans that may use no more than so many are compared with it, at the edge and below: moves are the
 //! price on the one side, a block, or registers alone, on the other.
 //!
-//! Cost: one scan where tuples found their places without moves, and up to [`ROUNDS`] more in three manners where they did not. What scans have in common is found once.
+//! Cost: one scan where tuples found their places without moves, and up to [`ROUNDS`] more in three manners where they did not. What scans have in common is found once, and one
+//! that has come to more moves and delays than it may cost is given up.
 
-use super::assign::{BlockBoundaries, Budget, Edits, Facts, Manner, Products, Scans, Stop};
+use super::assign::{
+    BlockBoundaries, Budget, Ceiling, Edits, Facts, Manner, Products, Scans, Spent, Stop,
+};
 use super::{calls, counts, edges};
 use crate::knobs::{Knobs, registry};
 use crate::phases::{is_product, product_registers};
@@ -43,23 +46,29 @@ const FAR_LOAD: usize = 64;
 /// Iterations of a loop, as a guess.
 const ITERATIONS: f64 = 8.0;
 
-/// A function on registers.
-struct Allocated {
-    func: Function,
+/// What a function on registers costs.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
     /// How many general registers it uses, from the first to the highest.
     named: u8,
     /// How many instructions and moves are issued, by how often they run.
     issued: f64,
     /// What instructions cost that wait until somebody has read the registers that they write.
     delays: f64,
-    /// Whether values are moved at all.
-    moves: bool,
 }
 
-impl Allocated {
-    fn cost(&self) -> f64 {
+impl Cost {
+    fn sum(&self) -> f64 {
         self.issued + self.delays
     }
+}
+
+/// A function on registers.
+struct Allocated {
+    func: Function,
+    cost: Cost,
+    /// Whether values are moved at all.
+    moves: bool,
 }
 
 /// The registers of a function.
@@ -136,59 +145,97 @@ impl Packing {
     ) -> Result<Function, Stop> {
         let (func, facts) = (scans.func, scans.facts);
         let usable = self.limits[Class::R as usize];
-        let assign =
-            |within, manner| scans.assign(self.up_to(within), manner, products, keeps_together);
         if !is_counted(func) {
-            let found = assign(usable, Manner::AsMet)?;
+            let budgets = self.up_to(usable);
+            let found = scans.assign(budgets, Manner::AsMet, products, keeps_together, None)?;
             let mut packed = func.clone();
             rewrite(&mut packed, facts, found)?;
             return Ok(packed);
         }
-        let attempt = |within, manner| {
-            let found = assign(within, manner)?;
+        let weights: Vec<f64> = (0..func.block_count())
+            .map(|number| weight(loops.block_depth(Block::new(number))))
+            .collect();
+        let stays = stays(func, &weights);
+        // Tried only as far as the result may be cheaper than what `may_be` says.
+        let attempt = |within, manner, may_be: Option<&dyn Fn(Cost) -> bool>| {
+            let is_too_much = |named, spent: Spent| {
+                let least = Cost {
+                    named,
+                    issued: stays + spent.moves,
+                    delays: DELAY * spent.delayed,
+                };
+                may_be.is_some_and(|may_be| !may_be(least))
+            };
+            let ceiling = Ceiling {
+                weights: &weights,
+                is_too_much: &is_too_much,
+            };
+            let ceiling = may_be.map(|_| ceiling);
+            let budgets = self.up_to(within);
+            let found = scans.assign(budgets, manner, products, keeps_together, ceiling)?;
             let named = found.0.named;
             let delays = self.delays(&found.0.delayed, loops);
             let mut packed = func.clone();
             rewrite(&mut packed, facts, found)?;
             let (issued, moves) = self.issued(&packed, loops);
+            debug_assert!(issued >= stays);
             Ok::<_, Stop>(Allocated {
                 func: packed,
-                named,
-                issued,
-                delays,
+                cost: Cost {
+                    named,
+                    issued,
+                    delays,
+                },
                 moves,
             })
         };
-        let mut best = match attempt(usable, Manner::WidestFirst) {
+        let mut best = match attempt(usable, Manner::WidestFirst, None) {
             Ok(first) if !first.moves => first,
-            Ok(first) => match attempt(usable, Manner::AsMet) {
-                Ok(second) if second.cost() < first.cost() => second,
-                Ok(_) | Err(Stop::Full(_)) => first,
-                Err(error) => return Err(error),
-            },
-            Err(Stop::Full(_)) => attempt(usable, Manner::AsMet)?,
+            Ok(first) => {
+                let is_cheaper = |cost: Cost| cost.sum() < first.cost.sum();
+                match attempt(usable, Manner::AsMet, Some(&is_cheaper)) {
+                    Ok(second) if is_cheaper(second.cost) => second,
+                    Ok(_) | Err(Stop::Full(_) | Stop::Dear) => first,
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(Stop::Full(_)) => attempt(usable, Manner::AsMet, None)?,
             Err(error) => return Err(error),
         };
         // The fewest registers that are not known to be too few.
         let mut least = self.enough;
+        // What was tried in vain against the best.
+        let mut in_vain: Vec<u8> = Vec::new();
         for round in 0..=ROUNDS {
             let within = match round {
                 0 => self.edge,
                 1 => least,
-                _ => u8::midpoint(least, best.named),
+                _ => u8::midpoint(least, best.cost.named),
             };
-            if within >= best.named {
+            if within >= best.cost.named {
                 continue;
             }
             let manners = [Manner::WidestFirst, Manner::Lowest, Manner::AsMet];
-            let better = manners
-                .into_iter()
-                .filter_map(|manner| attempt(within, manner).ok())
-                .find(|packed| self.pays(&best, packed));
+            let known = best.cost;
+            let pays = |cost: Cost| self.pays(known, cost);
+            let better = match in_vain.contains(&within) {
+                true => None,
+                false => manners
+                    .into_iter()
+                    .filter_map(|manner| attempt(within, manner, Some(&pays)).ok())
+                    .find(|packed| pays(packed.cost)),
+            };
             match better {
-                Some(packed) => best = packed,
-                None if round > 0 => least = within + 1,
-                None => {}
+                Some(packed) => {
+                    best = packed;
+                    in_vain.clear();
+                }
+                None => {
+                    in_vain.push(within);
+                    if round > 0 {
+                        least = within + 1;
+                    }
+                }
             }
         }
         Ok(best.func)
@@ -213,7 +260,9 @@ impl Packing {
     }
 
     /// Whether `packed` is better than `best`, which uses more registers. Without a known number of threads nobody knows where the edges are.
-    fn pays(&self, best: &Allocated, packed: &Allocated) -> bool {
+    ///
+    /// With fewer registers, instructions and delays it pays the more: a scan that does not even with what it has come to so far never will.
+    fn pays(&self, best: Cost, packed: Cost) -> bool {
         let blocks = |registers: u8| f64::from(self.occupancy.blocks(registers.into()).max(1));
         let spared = 1.0 - f64::from(packed.named) / f64::from(best.named);
         let more = match self.threads_are_known {
@@ -224,16 +273,15 @@ impl Packing {
         // Where more blocks fit, others run while one waits.
         let dearer = match more > 0.0 {
             true => packed.issued / best.issued,
-            false => packed.cost() / best.cost(),
+            false => packed.sum() / best.sum(),
         };
         packed.named < best.named && dearer <= 1.0 + worth
     }
 
     /// What instructions cost that wait until somebody has read the registers that they write, in instructions, by how often they run.
     fn delays(&self, delayed: &[(Block, u32)], loops: &LoopNest) -> f64 {
-        let cost = |&(block, count): &(Block, u32)| {
-            f64::from(count) * ITERATIONS.powi(loops.block_depth(block).min(6) as i32)
-        };
+        let cost =
+            |&(block, count): &(Block, u32)| f64::from(count) * weight(loops.block_depth(block));
         DELAY * delayed.iter().map(cost).sum::<f64>()
     }
 
@@ -242,7 +290,7 @@ impl Packing {
         let (mut issued, mut moves) = (0.0, false);
         let was_there = |block: Block| block.index() < self.blocks;
         let depth_of = |block: Block| match was_there(block) {
-            true => loops.block_depth(block).min(6),
+            true => loops.block_depth(block),
             false => 0,
         };
         // A block that was made for an edge runs as often as the rarer of its ends: that of an edge back in every iteration.
@@ -275,10 +323,30 @@ impl Packing {
                     _ => 1,
                 };
             }
-            issued += count as f64 * ITERATIONS.powi(depth as i32);
+            issued += count as f64 * weight(depth);
         }
         (issued, moves)
     }
+}
+
+/// How often a block in so many loops runs, as a guess.
+fn weight(depth: u32) -> f64 {
+    ITERATIONS.powi(depth.min(6) as i32)
+}
+
+/// How many instructions are left whatever a scan finds, by how often they run.
+fn stays(func: &Function, weights: &[f64]) -> f64 {
+    let stays = |inst: &Inst| {
+        !matches!(
+            func.opcode(*inst).as_abstract(),
+            Some(AbstractOp::Undef | AbstractOp::Collect | AbstractOp::Split | AbstractOp::ParCopy)
+        )
+    };
+    let counts = func.blocks().map(|block| {
+        let count = func.block_insts(block).filter(stays).count();
+        count as f64 * weights[block.index()]
+    });
+    counts.sum()
 }
 
 /// What was loaded in a block and nobody has waited for: by general register, what a move of it costs.

@@ -36,12 +36,12 @@ const STATIC_BYTES: u32 = 48 * 1024;
 /// The registers the prologue computes with. Nothing is in a register at the start of a kernel.
 const SCRATCH: [u8; 2] = [2, 3];
 
-/// Takes a function through `run`, once more with a register held back if that spilled and spilled registers may lie in shared memory.
+/// Takes a function through `run`, which says whether it came to the end, once more with a register held back if that spilled and spilled registers may lie in shared memory.
 pub(super) fn allocate(
     func: &mut Function,
     context: &Context<'_>,
-    run: impl Fn(&mut Function) -> Result<(), PhaseError>,
-) -> Result<(), PhaseError> {
+    run: impl Fn(&mut Function) -> Result<bool, PhaseError>,
+) -> Result<bool, PhaseError> {
     let wanted = func.attributes.shared_spills == SharedSpills::Wanted
         && func.kind == FunctionKind::Entry
         && !func.attributes.relocatable
@@ -52,17 +52,21 @@ pub(super) fn allocate(
         return run(func);
     };
     let before = func.clone();
-    run(func)?;
+    if !run(func)? {
+        return Ok(false);
+    }
     let start = before.attributes.local;
     if func.attributes.local == start || room(func, context.machine) == 0 {
-        return Ok(());
+        return Ok(true);
     }
     let mut held = before;
     held.attributes.fixed.push(register);
-    run(&mut held)?;
+    if !run(&mut held)? {
+        return Ok(false);
+    }
     held.attributes.shared_spills = SharedSpills::From(register, start);
     *func = held;
-    Ok(())
+    Ok(true)
 }
 
 /// A register that calls leave alone, as far from those that slow paths use as possible.

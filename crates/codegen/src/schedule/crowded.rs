@@ -84,7 +84,15 @@ pub(super) fn settle(
                 ordered
             }
         };
-        let Some((spilled, allocated)) = weighted_spills(&candidate, context) else {
+        // More bytes than that make it no better than the best one, see below.
+        let most = best.map_or(f64::INFINITY, |(known, fewest)| {
+            let within = |cost: f64| (cost - cycles) * 4.0 / WORD;
+            match fewest > 0.0 {
+                true => within(known).min(fewest).max(within(known * GAIN)).max(0.0),
+                false => 0.0,
+            }
+        });
+        let Some((spilled, allocated)) = weighted_spills(&candidate, context, most) else {
             continue;
         };
         let cost = cycles + spilled / 4.0 * WORD;

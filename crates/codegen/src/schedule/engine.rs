@@ -34,6 +34,8 @@ use candidates::is_batchable;
 use lists::{Sorted, key_by, relief_key};
 use orias_machine::issue::Unit;
 use orias_ori::Class;
+use std::cell::Cell;
+use std::ops::RangeInclusive;
 
 /// What steers one run of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +75,8 @@ pub struct Outcome {
     pub order: Vec<u32>,
     /// The most registers live at a time, by class.
     pub peak: Counts,
+    /// With how many general registers the order is the same.
+    pub same: RangeInclusive<i32>,
 }
 
 /// Puts a block into an order; `reference` is one that keeps the limits.
@@ -86,8 +90,16 @@ pub fn schedule(
     let mut engine = Engine::new(graph, timeline, values, reference, settings);
     engine.run();
     let peak = engine.pressure.peak;
+    let limit = settings.limits[Class::R as usize];
+    let (enough, most) = (engine.enough.get(), engine.most.get());
+    let same = match (settings.mode, &engine.forecast) {
+        (Mode::DynBatch, _) => limit..=limit,
+        (_, None) => enough.max(values.bound(Class::R))..=most,
+        (_, Some(_)) => enough..=most,
+    };
     Outcome {
         peak,
+        same,
         order: engine.order,
     }
 }
@@ -153,6 +165,9 @@ struct Engine<'a> {
     countdown: u32,
     /// Batchable operations still to come.
     batchable: u32,
+    /// The fewest and the most general registers with which all is decided as it was so far.
+    enough: Cell<i32>,
+    most: Cell<i32>,
 }
 
 impl<'a> Engine<'a> {
@@ -217,6 +232,8 @@ impl<'a> Engine<'a> {
             batchable: (0..batched)
                 .filter(|&node| is_batchable(graph, node))
                 .count() as u32,
+            enough: Cell::new(0),
+            most: Cell::new(i32::MAX),
         };
         engine.fix_priorities();
         engine

@@ -20,7 +20,7 @@ type Four = [i32; 4];
 const GONE: i32 = i32::MIN / 4;
 
 /// A node of the tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sums {
     /// All its differences.
     sum: Four,
@@ -158,11 +158,15 @@ impl<'a> Forecast<'a> {
         self.mend(place);
     }
 
-    /// Computes anew what stands above a leaf.
+    /// Computes anew what stands above a leaf, as far as it changes.
     fn mend(&mut self, place: usize) {
         let mut node = (self.leaves + place) / 2;
         while node > 0 {
-            self.tree[node] = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
+            let joined = Sums::join(self.tree[2 * node], self.tree[2 * node + 1]);
+            if self.tree[node] == joined {
+                break;
+            }
+            self.tree[node] = joined;
             node /= 2;
         }
     }

@@ -46,6 +46,7 @@ use orias_ori::analysis::{Frequencies, LoopNest};
 use orias_ori::{Block, Class, Function, Inst, Operation, Value};
 use orias_sass::{MemoryEffect, Space};
 use rustc_hash::FxHashMap;
+use std::ops::RangeInclusive;
 
 /// A function with more instructions is scheduled block by block.
 pub const CHUNK: usize = 16383;
@@ -185,8 +186,22 @@ pub(super) struct Candidates {
     pub(super) lean: Option<Choice>,
     /// How many registers of the small files an order may need.
     pub(super) small: Counts,
-    /// What gave those choices, or nothing.
-    pub(super) asked: Vec<Question>,
+    /// What gave those choices, or nothing, and with how many general registers it would have given the same.
+    pub(super) asked: Vec<(Question, RangeInclusive<i32>)>,
+}
+
+impl Candidates {
+    /// Whether the order that a variant of ILP would find is known: as it was found with another number of general registers that made no difference, or, if `is_ilp`, without a
+    /// window, which this one's holds the whole block of. Where every order keeps the limits and there is no window, the reference plays no part.
+    fn is_answered(&self, &(by, limits, batch, least): &Question, is_ilp: bool) -> bool {
+        const R: usize = Class::R as usize;
+        let any = is_ilp && self.values.always_fit(&limits);
+        self.asked.iter().any(|((name, had, of, reference), same)| {
+            let alike = *name == by || is_ilp && *name == Mode::Ilp.name();
+            let alike = alike && had[R + 1..] == limits[R + 1..] && *of == batch;
+            alike && (any || *reference == least) && same.contains(&limits[R])
+        })
+    }
 }
 
 /// A block that keeps its order.
@@ -554,8 +569,14 @@ impl Scheduler<'_> {
         if budget < had.registers() {
             settings.batch = self.options.scarce_batch();
         }
-        let question = (by, limits, settings.batch, least);
-        if candidates.asked.contains(&question) {
+        let gathers = mode == Mode::DynBatch || strategy == Strategy::Tensor;
+        let batch = if gathers { settings.batch } else { 0 };
+        let question = (by, limits, batch, least);
+        let whole = |window| window + 1 >= candidates.graph.len();
+        let is_ilp = strategy == Strategy::Latency && variant.window.is_some_and(whole);
+        if (candidates.asked.iter()).any(|(asked, _)| *asked == question)
+            || mode == Mode::Ilp && candidates.is_answered(&question, is_ilp)
+        {
             return;
         }
         let fits = |choice: &&Choice| choice.peak.iter().zip(&limits).all(|(has, may)| has <= may);
@@ -573,8 +594,12 @@ impl Scheduler<'_> {
             carried: &candidates.carried,
         };
         let found = strategy.run(&task);
-        candidates.asked.push(question);
-        let Some(Found { order, peak }) = found else {
+        let limit = limits[Class::R as usize];
+        let same = found
+            .as_ref()
+            .map_or(limit..=limit, |found| found.same.clone());
+        candidates.asked.push((question, same));
+        let Some(Found { order, peak, .. }) = found else {
             return;
         };
         debug_assert_eq!(candidates.graph.illegal(&order), None, "{by}");

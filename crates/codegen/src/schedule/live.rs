@@ -402,6 +402,11 @@ impl BlockValues {
             .all(|(most, limit)| most <= limit)
     }
 
+    /// How many registers of a class are live at most, whatever the order.
+    pub(super) fn bound(&self, class: Class) -> i32 {
+        self.bound[class as usize]
+    }
+
     /// How many values there are.
     pub(super) fn len(&self) -> usize {
         self.kinds.len()

@@ -73,6 +73,11 @@ impl Edits {
         }
     }
 
+    /// How many registers are copied so far.
+    pub(super) fn copied(&self) -> usize {
+        self.copies.len()
+    }
+
     /// Takes `inst` away.
     pub(super) fn remove(&mut self, inst: Inst) {
         self.list.push(Edit::Remove(inst));

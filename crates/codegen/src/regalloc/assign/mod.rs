@@ -23,6 +23,7 @@
 
 mod boundaries;
 mod call;
+mod ceiling;
 mod edits;
 mod placement;
 mod reservations;
@@ -36,6 +37,7 @@ use super::file::{File, Units, insert};
 use super::last_uses::{Kills, LastUses};
 use crate::pipeline::PhaseError;
 pub(super) use boundaries::BlockBoundaries;
+pub(super) use ceiling::{Ceiling, Spent};
 use cranelift_entity::{EntityRef, EntitySet};
 pub(super) use edits::Edits;
 use orias_machine::Machine;
@@ -56,6 +58,8 @@ use std::cmp::Reverse;
 pub(super) enum Stop {
     /// No room for a value of this class, though the number of registers should have been enough.
     Full(Class),
+    /// It costs more than anybody would pay: a [`Ceiling`] was reached.
+    Dear,
     /// An error to be reported.
     Error(PhaseError),
 }
@@ -211,6 +215,11 @@ struct Scan<'a> {
     given: [Given; 5],
     /// Whether uniform values look first for registers that their kind was given before: there was no room for all without that.
     keeps_together: bool,
+    ceiling: Option<Ceiling<'a>>,
+    /// With a ceiling: what the scan has come to, what that was when it was last looked at, and how many registers had been copied.
+    spent: Spent,
+    judged: Spent,
+    copied: usize,
 }
 
 /// Registers of one class that have been given to values that live across blocks, and to those that do not.
@@ -255,6 +264,7 @@ impl<'a> Scan<'a> {
         for (offset, &inst) in insts.iter().enumerate() {
             let ending = self.last_uses.at(block, insts.len() - 1 - offset);
             self.inst(inst, ending, start + offset as u32)?;
+            self.keep_below_ceiling()?;
         }
         self.insts = insts;
         let place = |value: &Value| self.home[value.index()].unwrap_or(NOWHERE);
@@ -267,7 +277,8 @@ impl<'a> Scan<'a> {
             let args = self.func.edge_args(edge);
             self.borders.args.places.extend(args.iter().map(place));
         }
-        Ok(())
+        self.count_edges();
+        self.keep_below_ceiling()
     }
 
     /// Puts live values where the predecessor left them that runs most often, and places the parameters.
@@ -387,10 +398,7 @@ impl<'a> Scan<'a> {
     fn take(&mut self, value: Value, at: u8) {
         let ty = self.ty(value);
         if ty.class() == Class::R && self.files[Class::R as usize].is_read_late(at, ty.len()) {
-            match self.borders.delayed.last_mut() {
-                Some((block, count)) if *block == self.block => *count += 1,
-                _ => self.borders.delayed.push((self.block, 1)),
-            }
+            self.count_delay();
         }
         self.home[value.index()] = Some(at);
         self.file(ty.class()).occupy(value, at, ty.len());

@@ -9,8 +9,8 @@ use super::super::starting_registers;
 use super::boundaries::Lists;
 use super::reservations::Reservations;
 use super::{
-    BlockBoundaries, Budget, Edits, Facts, Given, NOWHERE, Scan, Stop, crossing_values,
-    product_values, wanted_places,
+    BlockBoundaries, Budget, Ceiling, Edits, Facts, Given, NOWHERE, Scan, Spent, Stop,
+    crossing_values, product_values, wanted_places,
 };
 use crate::pipeline::PhaseError;
 use cranelift_entity::packed_option::PackedOption;
@@ -84,13 +84,14 @@ impl<'a> Scans<'a> {
     }
 
     /// Finds registers for all values. Edges still carry arguments when the changes are made. With `keeps_together` uniform values look first for registers that
-    /// their kind was given before.
+    /// their kind was given before. With a `ceiling` a scan that comes to more is given up.
     pub(in super::super) fn assign(
         &self,
         budgets: [Budget; 5],
         manner: Manner,
         products: Products,
         keeps_together: bool,
+        ceiling: Option<Ceiling<'_>>,
     ) -> Result<(BlockBoundaries, Edits), Stop> {
         let func = self.func;
         let Facts {
@@ -155,6 +156,10 @@ impl<'a> Scans<'a> {
             crossing: &self.crossing,
             given: [Given::default(); 5],
             keeps_together,
+            ceiling,
+            spent: Spent::default(),
+            judged: Spent::default(),
+            copied: 0,
             func,
             graph,
             live,

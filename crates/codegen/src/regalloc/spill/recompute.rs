@@ -7,6 +7,7 @@
 //! Cost: O([`MOST`]) for each value asked for.
 
 use super::{can_repeat, is_alone};
+use cranelift_entity::EntitySet;
 use orias_machine::Machine;
 use orias_machine::timing::Completion;
 use orias_ori::{
@@ -51,6 +52,30 @@ impl<'a> Recipes<'a> {
         let inst = self.func.defining_inst(value)?;
         self.add(inst, here, &mut recipe)?;
         Some(recipe)
+    }
+
+    /// The values that could be made of nothing if recipes had no length, and maybe others. `blocks` are in reverse postorder, so that what an instruction reads comes before it.
+    pub(super) fn of_nothing(&self, blocks: impl Iterator<Item = Block>) -> EntitySet<Value> {
+        let func = self.func;
+        let mut found = EntitySet::with_capacity(func.value_count());
+        for inst in blocks.flat_map(|block| func.block_insts(block)) {
+            let can_be_read = |reg: Reg| match reg.kind() {
+                RegKind::Phys(reg) => reg.is_constant(),
+                RegKind::Value(value) => match func.value_type(value).class() {
+                    Class::R | Class::P => found.contains(value),
+                    Class::UR => true,
+                    Class::UP | Class::B => false,
+                },
+            };
+            if func.uses(inst).all(can_be_read)
+                && (can_repeat(func, inst) || is_computed(func, inst))
+            {
+                for value in func.value_defs(inst) {
+                    found.insert(value);
+                }
+            }
+        }
+        found
     }
 
     fn add(&self, inst: Inst, here: &dyn Fn(Value) -> bool, recipe: &mut Recipe) -> Option<()> {

@@ -89,10 +89,12 @@ struct Walk<'a> {
 }
 
 /// What can be made again anywhere, of nothing.
-pub(super) fn made_of_nothing(func: &Function) -> FxHashMap<Value, Recipe> {
+pub(super) fn made_of_nothing(func: &Function, walk: &DepthFirst) -> FxHashMap<Value, Recipe> {
     let recipes = Recipes::new(func);
+    let possible = recipes.of_nothing(walk.reverse_postorder());
     let general = |&value: &Value| func.value_type(value).class() == Class::R;
     let values = (0..func.value_count()).map(Value::new).filter(general);
+    let values = values.filter(|&value| possible.contains(value));
     values
         .filter_map(|value| Some((value, recipes.find(value, &|_| false)?)))
         .collect()

@@ -49,7 +49,7 @@ pub(super) fn split(func: &mut Function, known: &Fitting, goals: Goals) -> Resul
         live,
     };
     let room = Room::new(func, goals);
-    let cheap = made_of_nothing(func);
+    let cheap = made_of_nothing(func, &walk);
     let residence = decide(&facts, &room, &cheap);
     let order = walk.postorder().iter().rev().copied();
     let ranges = Ranges::new(func, live, last_uses, order);

@@ -102,12 +102,30 @@ impl Engine<'_> {
         // As a rule there is room everywhere.
         let most = forecast.most();
         if (0..4).all(|lane| during[lane].max(most[lane] + grows[lane]) <= limits[lane]) {
+            self.takes(during[0].max(most[0] + grows[0]));
             return true;
         }
         let before = forecast.before(node);
-        (0..4).all(|lane| {
+        let fits = (0..4).all(|lane| {
             during[lane].max(before[lane] + grows[lane]) <= limits[lane] || grows[lane] < 0
-        })
+        });
+        let general = during[0].max(before[0] + grows[0]);
+        if fits {
+            // What ends values may go whatever there is.
+            if grows[0] >= 0 {
+                self.takes(general);
+            }
+        } else if (1..4).all(|lane| {
+            during[lane].max(before[lane] + grows[lane]) <= limits[lane] || grows[lane] < 0
+        }) {
+            self.most.set(self.most.get().min(general - 1));
+        }
+        fits
+    }
+
+    /// Notes that something is decided as it is because there are so many general registers.
+    fn takes(&self, registers: i32) {
+        self.enough.set(self.enough.get().max(registers));
     }
 
     #[inline]
@@ -140,9 +158,14 @@ impl Engine<'_> {
         let grows = self.pressure.grows(node, Class::R);
         let limit = self.settings.limits[Class::R as usize];
         let over = self.pressure.at(node, Class::R) - (limit - self.settings.slack);
-        let pressure = if over <= 0 || grows <= 0 {
+        let pressure = if grows <= 0 {
+            255
+        } else if over <= 0 {
+            self.takes(over + limit);
             255
         } else {
+            self.takes(limit);
+            self.most.set(self.most.get().min(limit));
             255 - byte(1 + over as u32 * 4)
         };
         let late = fixed.latest <= self.clock.next;

@@ -30,7 +30,9 @@ use super::graph::{Graph, Timeline};
 use super::live::{BlockValues, Counts};
 use super::priority::Mode;
 use super::units::Pipe;
+use orias_ori::Class;
 use orias_sass::Space;
+use std::ops::RangeInclusive;
 
 /// Blocks of at most so many instructions are permuted.
 pub const PERMUTED: usize = 12;
@@ -102,12 +104,19 @@ pub struct Found {
     pub order: Vec<u32>,
     /// The most registers live at a time, by class.
     pub peak: Counts,
+    /// With how many general registers the order is known to be the same.
+    pub same: RangeInclusive<i32>,
 }
 
 impl Found {
     fn new(task: &Task<'_>, order: Vec<u32>) -> Found {
         let peak = task.values.peak(order.iter().copied());
-        Found { order, peak }
+        let limit = task.settings.limits[Class::R as usize];
+        Found {
+            order,
+            peak,
+            same: limit..=limit,
+        }
     }
 }
 
@@ -245,6 +254,7 @@ fn with_mode(task: &Task<'_>, mode: Mode, timeline: &Timeline) -> Found {
     Found {
         order: outcome.order,
         peak: outcome.peak,
+        same: outcome.same,
     }
 }
 
