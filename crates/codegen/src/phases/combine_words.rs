@@ -3,6 +3,7 @@
 //! | written | becomes | why |
 //! | --- | --- | --- |
 //! | `mad.lo.cc` and `madc.hi` of the same factors, one right behind the other | one `mad.wide` on the pair of addends | the carry stays inside the wide sum |
+//! | `madc.lo.cc` and `madc.hi.cc` of the same factors | one `madc.wide` with that carry in or out | the same |
 //! | a word moved up by 32 bits, joined with another word by `or`, `xor` or `add` of 64 bits | `collect` | the two have no bit in common |
 //! | a number moved up by some bits and the same number moved down by all the others, joined by `or`, `xor` or `add` | `shf.l.wrap`, one for each word | a rotation |
 //!
@@ -12,7 +13,7 @@ use crate::emit::{Emit, imm};
 use crate::pipeline::{Context, PhaseError};
 use cranelift_entity::SecondaryMap;
 use orias_ori::operation::{Clamp, Direction, Half, Scalar, SourceType};
-use orias_ori::{AbstractMods, AbstractOp, Function, Guard, Inst, Opcode, Operand, Value};
+use orias_ori::{AbstractMods, AbstractOp, Function, Guard, Inst, Opcode, Operand, Type, Value};
 
 /// Runs the phase.
 pub fn combine_words(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
@@ -193,7 +194,7 @@ fn extended(func: &Function, operand: Operand) -> Option<Value> {
     word.as_value().filter(|_| zeros && word.mods().is_empty())
 }
 
-/// `low, c = madc.lo a, b, x, 0` followed by `high = madc.hi a, b, y, c` becomes one wide sum.
+/// `low, c = madc.lo a, b, x, in` followed by `high, out = madc.hi a, b, y, c` becomes one wide sum.
 fn widen_product(
     func: &mut Function,
     high: Inst,
@@ -204,7 +205,7 @@ fn widen_product(
     };
     let halves = [low, high].map(|inst| func.modifier::<Half>(inst));
     let words = [low, high].map(|inst| func.modifier::<Scalar>(inst)) == [Some(Scalar::U32); 2];
-    let (Some(&[a, b, x, none]), Some(&[c, d, y, carry])) = (
+    let (Some(&[a, b, x, carry_in]), Some(&[c, d, y, carry])) = (
         sources(func, low, AbstractOp::MadC),
         sources(func, high, AbstractOp::MadC),
     ) else {
@@ -215,17 +216,35 @@ fn widen_product(
     else {
         return Ok(());
     };
-    let nothing = matches!(none, Operand::Imm(bits) if bits.bits() == 0);
+    let nothing = matches!(carry_in, Operand::Imm(bits) if bits.bits() == 0);
     let same = halves == [Some(Half::Lo), Some(Half::Hi)] && words && [a, b] == [c, d];
     let carried = carry == low_carry && carry.as_value().is_some_and(|carry| uses[carry] == 1);
     // What is added to the high half must be there before the low one is.
     let apart = y.as_value() != low_result.as_value();
-    if !same || !nothing || !carried || !apart || high_carry != Operand::None {
+    if !same || !carried || !apart {
         return Ok(());
     }
+    let carry_out = high_carry;
     let mut emit = Emit::before(func, low);
     let addend = emit.join(x, y);
-    let wide = emit.op(AbstractOp::Mad, (Half::Wide, Scalar::U32), &[a, b, addend]);
+    let how = (Half::Wide, Scalar::U32);
+    let wide = match nothing && carry_out == Operand::None {
+        true => emit.op(AbstractOp::Mad, how, &[a, b, addend]),
+        false => {
+            let sum = Operand::from(emit.func().create_value(Type::R2));
+            let operands = [a, b, addend, carry_in];
+            let results = [sum, carry_out];
+            emit.put(
+                AbstractOp::MadC,
+                how,
+                &results,
+                &operands,
+                Guard::ALWAYS,
+                &[],
+            );
+            sum
+        }
+    };
     let results = [low_result, high_result];
     emit.put(AbstractOp::Split, (), &results, &[wide], Guard::ALWAYS, &[]);
     emit.finish().map_err(|error| PhaseError::Broken {

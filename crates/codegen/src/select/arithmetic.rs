@@ -3,7 +3,7 @@
 //! Values of 16 bits are computed in whole registers: sums and low products need nothing, everything that looks at high
 //! bits extends its sources first.
 
-use super::products::absorbed_multiple;
+use super::products::absorbed_factor;
 use super::selector::{Selector, not_pt, pt, rz};
 use super::source::Source;
 use super::{WORD, sources, wide};
@@ -230,7 +230,7 @@ fn add_words(s: &mut Selector<'_>, subtract: bool) -> Done {
             }
         }
     }
-    if subtract && let Some((a, factor)) = absorbed_multiple(s, operands[1]) {
+    if subtract && let Some((a, factor)) = absorbed_factor(s, operands[1]) {
         let c = s.word_of(operands[0]);
         let factor = Source::imm(factor.wrapping_neg());
         let mods = [(name::SIGN, value::U32)];
@@ -428,9 +428,9 @@ fn term(s: &mut Selector<'_>, operand: Operand, negated: bool) -> Term {
     (s.word_of(operand), negated)
 }
 
-/// The product of words that defines `operand`, if it is read only here.
+/// The product of words that defines `operand`, if it is read only here or goes into all who read it.
 pub(super) fn absorbed_product(s: &Selector<'_>, operand: Operand) -> Option<Inst> {
-    let inst = s.absorbable(operand.as_value()?, AbstractOp::Mul)?;
+    let inst = absorbed_multiple(s, operand.as_value()?, AbstractOp::Mul)?;
     let low = s.func.modifier::<Half>(inst) == Some(Half::Lo);
     let word = s
         .func
@@ -444,9 +444,19 @@ fn product_sources(s: &mut Selector<'_>, product: Inst) -> Result<[Source; 2], P
     Ok(flexible_last(operands.map(|operand| s.word_of(operand))))
 }
 
-/// The shift to the left by a known amount that defines `operand`, if it is read only here.
+/// The definition of `value` by `op`, if it is read only here or goes into all who read it.
+fn absorbed_multiple(s: &Selector<'_>, value: Value, op: AbstractOp) -> Option<Inst> {
+    let everywhere = || {
+        let shared = s.multiples.contains(value);
+        let (inst, defined) = s.definition(value).filter(|_| shared)?;
+        (defined == op).then_some(inst)
+    };
+    s.absorbable(value, op).or_else(everywhere)
+}
+
+/// The shift to the left by a known amount that defines `operand`, if it is read only here or goes into all who read it.
 pub(super) fn absorbed_shift(s: &Selector<'_>, operand: Operand) -> Option<(Inst, u32)> {
-    let inst = s.absorbable(operand.as_value()?, AbstractOp::Shl)?;
+    let inst = absorbed_multiple(s, operand.as_value()?, AbstractOp::Shl)?;
     let word = s.func.modifier::<Scalar>(inst) == Some(Scalar::B32);
     match s.func.operands(inst)[2] {
         Operand::Imm(imm) if word && imm.bits() < 32 => Some((inst, imm.bits() as u32)),
@@ -628,116 +638,4 @@ pub(super) fn neg(s: &mut Selector<'_>) -> Done {
         sources![s.result(0), pt(), pt(), rz(), source, rz()],
     )?;
     Ok(())
-}
-
-pub(super) fn min_max(s: &mut Selector<'_>) -> Done {
-    let scalar: Scalar = s.modifier()?;
-    let relu = match s.modifier::<Sat>()? {
-        Sat::Wrap => value::NO,
-        Sat::Relu => value::RELU,
-        _ => return Err(s.unsupported()),
-    };
-    if is_wide(scalar) {
-        return match relu {
-            value::NO => wide::min_max(s),
-            _ => Err(s.unsupported()),
-        };
-    }
-    let ty = match scalar {
-        Scalar::U16 | Scalar::U16x2 => value::U16X2,
-        Scalar::S16 | Scalar::S16x2 => value::S16X2,
-        other => sign(other),
-    };
-    let mut sides = [s.operand(0), s.operand(1)];
-    let mut relu = relu;
-    let mut op = s.op();
-    if let Some(inner) = clamped_at_zero(s) {
-        sides = [s.func.operands(inner)[1], s.func.operands(inner)[2]];
-        relu = value::RELU;
-        op = s.func.opcode(inner).as_abstract();
-    }
-    let smaller = match op {
-        Some(AbstractOp::Min) => pt(),
-        _ => not_pt(),
-    };
-    let mods = [(name::TYPE, ty), (name::RELU, relu)];
-    for (sum, other) in [(sides[0], sides[1]), (sides[1], sides[0])] {
-        if let Some([a, b]) = added_before(s, scalar, sum) {
-            let c = s.word_of(other);
-            s.emit(
-                Op::VIADDMNMX,
-                &mods,
-                sources![s.result(0), a, b, c, smaller],
-            )?;
-            return Ok(());
-        }
-    }
-    let [a, b] = flexible_last(sides.map(|side| s.word_of(side)));
-    s.emit(Op::VIMNMX, &mods, sources![s.result(0), a, b, smaller])?;
-    Ok(())
-}
-
-/// The extreme of two numbers with sign that is read only here, where this is the greater of it and zero.
-fn clamped_at_zero(s: &mut Selector<'_>) -> Option<Inst> {
-    let plain = |s: &Selector<'_>, inst: Inst| {
-        s.func.modifier::<Scalar>(inst) == Some(Scalar::S32)
-            && s.func
-                .modifier::<Sat>(inst)
-                .is_none_or(|sat| sat == Sat::Wrap)
-    };
-    if s.op() != Some(AbstractOp::Max) || !plain(s, s.at) {
-        return None;
-    }
-    let sides = [s.operand(0), s.operand(1)];
-    let inner = match sides.map(|operand| s.word_of(operand).is_zero()) {
-        [false, true] => sides[0],
-        [true, false] => sides[1],
-        _ => return None,
-    };
-    let inner = inner.as_value().filter(|_| inner.mods().is_empty())?;
-    [AbstractOp::Max, AbstractOp::Min]
-        .into_iter()
-        .find_map(|op| s.absorbable(inner, op))
-        .filter(|&inst| plain(s, inst))
-}
-
-/// The terms of a sum or difference of words that is read only here. Sums that are part of something else on their own (of three terms, of
-/// products, of shifts) are left alone: nothing is gained where one instruction is spared and another is needed.
-fn added_before(s: &mut Selector<'_>, scalar: Scalar, sum: Operand) -> Option<[Source; 2]> {
-    let value = sum.as_value().filter(|_| sum.mods().is_empty())?;
-    if !matches!(scalar, Scalar::U32 | Scalar::S32) {
-        return None;
-    }
-    let add = s.absorbable(value, AbstractOp::Add);
-    let inst = add.or_else(|| s.absorbable(value, AbstractOp::Sub))?;
-    let words = s
-        .func
-        .modifier::<Scalar>(inst)
-        .is_some_and(|scalar| matches!(scalar, Scalar::U32 | Scalar::S32));
-    let wraps = s
-        .func
-        .modifier::<Sat>(inst)
-        .is_none_or(|sat| sat == Sat::Wrap);
-    let &[_, a, b] = s.func.operands(inst) else {
-        return None;
-    };
-    use AbstractOp as A;
-    let parts = [A::Add, A::Sub, A::Mul, A::Mad, A::Shl, A::Neg];
-    let is_part = |term: Operand| {
-        let value = term.as_value();
-        value.is_some_and(|value| parts.iter().any(|&op| s.absorbable(value, op).is_some()))
-    };
-    if !words || !wraps || is_part(a) || is_part(b) {
-        return None;
-    }
-    let terms = [s.word_of(a), s.word_of(b)];
-    if add.is_some() {
-        return Some(flexible_last(terms));
-    }
-    // What is taken off is a register under a minus sign, or a known number turned round.
-    let taken = match terms[1].constant() {
-        Some(bits) => Source::imm((bits as u32).wrapping_neg()),
-        None => terms[1].negated()?,
-    };
-    terms[0].is_register().then_some([terms[0], taken])
 }

@@ -40,6 +40,7 @@ mod control;
 mod convert;
 mod copy;
 mod emission;
+mod extremes;
 mod fields;
 mod float;
 mod gathering;
@@ -48,6 +49,7 @@ mod logic_trees;
 mod matrix;
 mod mbarrier;
 mod memory;
+mod multiples;
 mod narrowing;
 mod products;
 mod retries;
@@ -95,7 +97,7 @@ const RULES: &[(AbstractOp, Rule)] = &[
     (A::Add, arithmetic::add), (A::Sub, arithmetic::sub), (A::AddC, carries::add_carry), (A::SubC, carries::sub_borrow),
     (A::Mul, products::mul), (A::Mad, products::mad), (A::MadC, products::mad_carry),
     (A::Mul24, products::mul24), (A::Mad24, products::mad24), (A::Sad, arithmetic::sad),
-    (A::Abs, arithmetic::abs), (A::Neg, arithmetic::neg), (A::Min, arithmetic::min_max), (A::Max, arithmetic::min_max),
+    (A::Abs, arithmetic::abs), (A::Neg, arithmetic::neg), (A::Min, extremes::min_max), (A::Max, extremes::min_max),
     (A::AbsDiff4, arithmetic::differences4), (A::Sad4, arithmetic::differences4),
     (A::Dp4a, products::dot4), (A::Dp2a, products::dot2),
     // Bits.
@@ -200,6 +202,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let gathering = gathering::find(func, &graph, &apart, &left, &yielding, &divergence);
     let view_fences = mbarrier::need_view_fences(func, &graph);
     let shared_logic = logic_trees::find(func, &chains);
+    let multiples = multiples::find(func, &chains);
     // With registers to spare it is as good to keep the product.
     let is_short = func.attributes.max_registers > 0;
     let addends = match is_short && context.knobs.bool(&knobs::FOLD_PRODUCTS) {
@@ -225,6 +228,7 @@ pub fn select_instructions(func: &mut Function, context: &Context<'_>) -> Result
     let mut selector = Selector::new(func, context.machine, first, entry);
     selector.plain_groups = plain_groups;
     selector.shared_logic = shared_logic;
+    selector.multiples = multiples;
     selector.addends = addends;
     selector.checks_stack = context.checks_stack();
     for number in 0..selector.func.value_count() {

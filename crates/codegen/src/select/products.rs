@@ -300,8 +300,8 @@ pub(super) fn dot2(s: &mut Selector<'_>) -> Done {
     Ok(())
 }
 
-/// A register and the number it is multiplied by, or shifted to the left by as much, in what defines `operand`, if that is read only here.
-pub(super) fn absorbed_multiple(s: &mut Selector<'_>, operand: Operand) -> Option<(Source, u32)> {
+/// A register and the number it is multiplied by, or shifted to the left by as much, in what defines `operand`, if that is read only here or goes into all who read it.
+pub(super) fn absorbed_factor(s: &mut Selector<'_>, operand: Operand) -> Option<(Source, u32)> {
     let (a, factor) = match (absorbed_product(s, operand), absorbed_shift(s, operand)) {
         (Some(product), _) => {
             let [a, b] = [s.func.operands(product)[1], s.func.operands(product)[2]];

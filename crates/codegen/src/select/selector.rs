@@ -104,6 +104,8 @@ pub(super) struct Selector<'f> {
     pub(super) plain_groups: bool,
     /// Logic that goes into the tables of all who read it.
     pub(super) shared_logic: EntitySet<Value>,
+    /// Multiples by known numbers that go into the sums that read them.
+    pub(super) multiples: EntitySet<Value>,
     /// Wide products that go into all who read them.
     pub(super) addends: EntitySet<Value>,
     /// Whether code that lowers the stack pointer looks whether the stack is deep enough.
@@ -139,6 +141,7 @@ impl<'f> Selector<'f> {
             shared: Vec::new(),
             whole_entry: None,
             shared_logic: EntitySet::new(),
+            multiples: EntitySet::new(),
             addends: EntitySet::new(),
             together: EntitySet::new(),
             view_fences: EntitySet::new(),

@@ -18,7 +18,13 @@ type Done = Result<(), PhaseError>;
 
 /// `a ± b`.
 pub(super) fn add(s: &mut Selector<'_>, subtract: bool) -> Done {
-    if !subtract && (add_wide_product(s)? || add_shifted(s)? || add_three(s)? || add_extended(s)?) {
+    let taken_in = !subtract
+        && (add_wide_product(s)?
+            || add_low_product(s)?
+            || add_shifted(s)?
+            || add_three(s)?
+            || add_extended(s)?);
+    if taken_in {
         return Ok(());
     }
     let (a, b) = (s.words(0), s.words(1));
@@ -91,6 +97,40 @@ fn add_wide_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
         return Ok(true);
     }
     Ok(false)
+}
+
+/// The low half of a product of doublewords that is read only here: the product of the low words takes the other term in.
+fn add_low_product(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
+    let operands = [s.operand(0), s.operand(1)];
+    for place in [1, 0] {
+        let other = operands[1 - place];
+        let Some(inst) = low_product_of(s, operands[place]) else {
+            continue;
+        };
+        // Words that lie apart would have to be brought together.
+        let words = other.as_value().and_then(|value| s.known_words(value));
+        if words.is_some_and(|words| words.iter().any(|word| word.as_value().is_some())) {
+            continue;
+        }
+        let [a, b] = [1, 2]
+            .map(|place| s.func.operands(inst)[place])
+            .map(|side| s.words_of(side));
+        let c = s.pair_of(other);
+        let [low, high] = low_product(s, a, b, c)?;
+        s.set_pair(0, low, high)?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// The product of doublewords of which `operand`, read only here, is the low half.
+fn low_product_of(s: &Selector<'_>, operand: Operand) -> Option<Inst> {
+    let value = operand.as_value().filter(|_| operand.mods().is_empty())?;
+    let inst = s.absorbable(value, AbstractOp::Mul)?;
+    let low = s.func.modifier::<Half>(inst) == Some(Half::Lo);
+    let wide = s.func.modifier::<Scalar>(inst).map(Scalar::bits) == Some(64);
+    let plain = |operand: &Operand| operand.mods().is_empty();
+    (low && wide && s.func.operands(inst)[1..].iter().all(plain)).then_some(inst)
 }
 
 fn wide_product(s: &Selector<'_>, operand: Operand) -> Option<Inst> {
@@ -187,7 +227,9 @@ fn add_three(s: &mut Selector<'_>) -> Result<bool, PhaseError> {
         };
         // Those become one instruction with the sum they are in.
         let is_plain = |operand: Operand| {
-            wide_product(s, operand).is_none() && absorbed_shift(s, operand).is_none()
+            wide_product(s, operand).is_none()
+                && low_product_of(s, operand).is_none()
+                && absorbed_shift(s, operand).is_none()
         };
         if !wide || !is_plain(first) || !is_plain(second) {
             continue;

@@ -40,14 +40,14 @@ fn leading_zeros_32(expander: &mut Expander<'_>) -> Results {
     })
 }
 
-/// `clz.b64`
+/// `clz.b64`: what the shift of the high word is where that is zero does not matter.
 fn leading_zeros_64(expander: &mut Expander<'_>) -> Results {
     let a = expander.operand(0);
     expander.one(|emit| {
         let (low, high) = emit.halves(a);
         let low = emit.op(AbstractOp::Clz, (Scalar::B32,), &[low]);
         let low = emit.add(low, imm(32));
-        let top = emit.op(AbstractOp::Clz, (Scalar::B32,), &[high]);
+        let top = emit.op(AbstractOp::BfindShift, (Scalar::U32,), &[high]);
         let empty = emit.setp(Compare::Eq, Scalar::U32, high, imm(0));
         emit.selp(Scalar::B32, low, top, empty)
     })

@@ -14,10 +14,13 @@
 //! **Tests.** LOP3 tells whether a bit of its result is set. `(a & b) == 0` becomes the opposite of `(a & b) != 0`: whoever reads a predicate can read its
 //! opposite.
 //!
+//! **Extremes.** A choice between the two sides of a comparison is the smaller or the larger of them ([`extremes`]).
+//!
 //! Each block is read backwards, counting who reads a value later.
 //!
 //! Cost: linear in the number of operands.
 
+mod extremes;
 mod words;
 
 use crate::emit::Emit;
@@ -50,6 +53,7 @@ struct Choice {
 
 /// Runs the phase.
 pub fn predicate_choices(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
+    extremes::find_extremes(func)?;
     words::split_choices(func)?;
     let blocks: Vec<Block> = func.blocks().collect();
     let any = |&block: &Block| {

@@ -14,7 +14,7 @@
 //! | a comparison of 64 bits whose high words are the same number | one of the low words, without sign |
 //! | whether two words are the same of which one has a mask, and the other no bits besides (`(x & 3) == (y & 3)`) | whether `(x ^ y) & 3` is zero, which the logic tells by itself |
 //! | whether the extension of half a word under a mask is zero | whether the half word is |
-//! | a comparison of `p ? 1 : 0` and its like with a number | `p`, `!p`, or known |
+//! | a comparison of `p ? 1 : 0` and its like, or of a carry as a word, with a number | `p`, `!p`, or known |
 //! | a mask of bits that matrix products of tf32 do not look at (`products`) | what it masks |
 //! | an asynchronous copy that reads all of its bytes or none (`p ? 16 : 0`) | one whose source is ignored, by `!p` |
 //!
@@ -403,15 +403,7 @@ fn find_comparison(
             let Operation::Abstract(op, mods) = func.inst(inst).operation() else {
                 return None;
             };
-            let is_choice = func.opcode(choice).as_abstract() == Some(AbstractOp::Selp)
-                && func.modifier::<Scalar>(choice)?.bits() == 32
-                && func.inst(choice).guard().is_always();
-            let &[_, Operand::Imm(yes), Operand::Imm(no), predicate] = func.operands(choice) else {
-                return None;
-            };
-            if !is_choice || predicate.as_value().is_none() || !predicate.mods().is_empty() {
-                return None;
-            }
+            let (yes, no, predicate) = choice_of_numbers(func, choice)?;
             let holds = |number: u64| {
                 let numbers = [number & WORD, limit.bits() & WORD, 0];
                 let operands = &numbers.map(u128::from)[..sources.len()];
@@ -419,7 +411,7 @@ fn find_comparison(
                 let computed = fold::exact(op, mods, operands, missing)?;
                 Some(computed.first()? & 1 == 1)
             };
-            match (holds(yes.bits())?, holds(no.bits())?) {
+            match (holds(yes)?, holds(no)?) {
                 (true, false) => Some(Found::Predicate(predicate, true)),
                 (false, true) => Some(Found::Predicate(predicate, false)),
                 (all, _) => Some(Found::Same(Scalar::Pred, imm(u64::from(all)))),
@@ -427,6 +419,25 @@ fn find_comparison(
         }
         _ => None,
     }
+}
+
+/// The two numbers that `inst` chooses between, and the predicate that it chooses the first by. A sum of zeros with a carry chooses one or zero.
+fn choice_of_numbers(func: &Function, inst: Inst) -> Option<(u64, u64, Operand)> {
+    let is_word =
+        func.modifier::<Scalar>(inst)?.bits() == 32 && func.inst(inst).guard().is_always();
+    let number = |operand: Operand| match operand {
+        Operand::Imm(number) => Some(number.bits()),
+        _ => None,
+    };
+    let (yes, no, predicate) = match (func.opcode(inst).as_abstract()?, func.operands(inst)) {
+        (AbstractOp::Selp, &[_, yes, no, predicate]) => (number(yes)?, number(no)?, predicate),
+        (AbstractOp::AddC, &[_, _, a, b, carry]) if [number(a)?, number(b)?] == [0, 0] => {
+            (1, 0, carry)
+        }
+        _ => return None,
+    };
+    let plain = predicate.as_value().is_some() && predicate.mods().is_empty();
+    (is_word && plain).then_some((yes, no, predicate))
 }
 
 /// How `a`, of which all bits but one of its low word are zero, compares with zero if it was asked whether it is that bit: `(x & 4) == 4` is `(x & 4) != 0`, which the logic tells by itself.
