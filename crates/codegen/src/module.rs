@@ -298,7 +298,12 @@ impl ReferenceKind {
 /// Where each constant lies in its bank, in the order of `symbols`, and where the last one ends. They share one bank, whether they
 /// have initial values or not.
 pub fn constant_places(symbols: &[Symbol]) -> (Vec<(&str, u64)>, u64) {
-    let mut end = 0_u64;
+    constant_places_behind(0, symbols)
+}
+
+/// The same where other modules' constants take the first `start` bytes.
+pub fn constant_places_behind(start: u64, symbols: &[Symbol]) -> (Vec<(&str, u64)>, u64) {
+    let mut end = start;
     let mut places = Vec::new();
     for symbol in symbols {
         if symbol.space == SymbolSpace::Const {
@@ -308,6 +313,15 @@ pub fn constant_places(symbols: &[Symbol]) -> (Vec<(&str, u64)>, u64) {
         }
     }
     (places, end)
+}
+
+/// Lets a whole program's `.extern` variables that nobody defines be its own. Shared memory of open size is the launch's.
+pub fn adopt_externs(symbols: &mut [Symbol]) {
+    for symbol in symbols {
+        if symbol.linkage == Linkage::Extern && symbol.space != SymbolSpace::Shared {
+            symbol.linkage = Linkage::Visible;
+        }
+    }
 }
 
 /// An address within a symbol's initial bytes.

@@ -36,9 +36,6 @@ pub(crate) fn parse_and_check<'s>(
         diagnostics.extend(translated.map(|diagnostic| translate(diagnostic, source.name, &lines)));
     }
     diagnostics.extend(misfit.map(|message| Diagnostic::new(Severity::Fatal, message)));
-    if !found.has_errors() {
-        diagnostics.extend(unknown_entries(&module, options));
-    }
     (module, Diagnostics(diagnostics))
 }
 
@@ -56,15 +53,11 @@ pub(crate) fn checker_options(
     orias_ptx::Options {
         architecture,
         mode: match options.target.kind {
-            TargetKind::Virtual => orias_ptx::Mode::Virtual,
-            TargetKind::Real | TargetKind::LinkTime if options.tools_patch => orias_ptx::Mode::Real,
-            TargetKind::Real | TargetKind::LinkTime if options.extensible => {
-                orias_ptx::Mode::Extensible
-            }
-            TargetKind::Real | TargetKind::LinkTime if options.relocatable => {
-                orias_ptx::Mode::Object
-            }
-            TargetKind::Real | TargetKind::LinkTime => orias_ptx::Mode::Real,
+            TargetKind::Virtual | TargetKind::LinkTime => orias_ptx::Mode::Virtual,
+            TargetKind::Real if options.tools_patch => orias_ptx::Mode::Real,
+            TargetKind::Real if options.extensible => orias_ptx::Mode::Extensible,
+            TargetKind::Real if options.relocatable => orias_ptx::Mode::Object,
+            TargetKind::Real => orias_ptx::Mode::Real,
         },
     }
 }
@@ -94,19 +87,4 @@ pub(crate) fn translate(
             column: number(column),
         })
     }
-}
-
-/// Entry functions that were asked for by name and are not there.
-fn unknown_entries(module: &orias_ptx::Module<'_>, options: &Options) -> Vec<Diagnostic> {
-    options
-        .entries
-        .iter()
-        .filter(|wanted| {
-            !module
-                .functions
-                .iter()
-                .any(|function| function.entry && module.name(function.name) == wanted.as_str())
-        })
-        .map(|name| Diagnostic::new(Severity::Fatal, format!("Unknown function {name}")))
-        .collect()
 }

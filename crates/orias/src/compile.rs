@@ -6,6 +6,7 @@ use crate::container::{self, Called, Finished};
 use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
 use crate::lines::LineTables;
+use crate::modules;
 use crate::options::Options;
 use crate::shared_spills;
 use crate::stack_size;
@@ -19,12 +20,15 @@ use orias_codegen::lower::{LowerOptions, lower};
 use orias_codegen::phases::{is_slow_path, slow_path};
 use orias_codegen::pipeline::{Context, Failure, PhaseError, Pipeline, Stop};
 use orias_codegen::stopwatch::Stopwatch;
-use orias_codegen::{DeviceFunction, Kernel, most_registers};
+use orias_codegen::{DeviceFunction, Kernel, adopt_externs, constant_places, most_registers};
 use orias_machine::Machine;
 use orias_mercury::Code;
 use orias_ptx::diagnostic::LineIndex;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
+
+/// The first GPU with tensor memory.
+const FIRST_WITH_TENSOR_MEMORY: u16 = 100;
 
 /// A PTX module and the name that messages call it by.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +116,16 @@ pub fn compile_until(
         options.contains(&orias_ptx::ast::TargetOption::Debug)
     };
     let options = &options.for_modules(modules.iter().any(is_debug));
+    if !diagnostics.has_errors() {
+        diagnostics.0.extend(modules::defined_twice(&modules));
+    }
+    if !diagnostics.has_errors() && options.target.kind == TargetKind::Real {
+        (diagnostics.0).extend(modules::missing_entry(&modules, options));
+    }
+    if !diagnostics.has_errors() && options.tensor_memory_checks {
+        let last = modules.last().and_then(|(_, module)| module.target);
+        diagnostics.0.extend(last.and_then(no_tensor_memory));
+    }
     let mut diagnostics = options.treat_warnings(diagnostics);
     if options.contradicts_debugging() {
         let what = "Optimized debugging not supported";
@@ -120,7 +134,7 @@ pub fn compile_until(
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
-    if options.target.kind == TargetKind::Virtual {
+    if options.target.kind != TargetKind::Real {
         return Ok(Compiled {
             cubin: None,
             diagnostics,
@@ -149,6 +163,14 @@ pub fn compile_until(
             Err(diagnostics)
         }
     }
+}
+
+/// ptxas's remark on checks of tensor memory in code for a GPU without.
+fn no_tensor_memory(target: orias_ptx::target::Target) -> Option<Diagnostic> {
+    let what = format!(
+        "Command line option '--g-tensor-memory-access-check / --gno-tensor-memory-access-check' not supported for '.target {target}', will be ignored"
+    );
+    (target.sm < FIRST_WITH_TENSOR_MEMORY).then(|| Diagnostic::new(Severity::Info, what))
 }
 
 /// A cubin, what there is to say about it, and what each kernel uses.
@@ -200,14 +222,23 @@ fn generate(
             return Err(said);
         }
         warnings.extend(said);
-        match lower_source(source, ptx, options, target, &mut lines, &mut warnings) {
-            Ok(lowered) => merge(&mut module, lowered),
+        let before = constant_places(&module.symbols).1;
+        let how = LowerOptions {
+            target,
+            constants_before: (sources.len() > 1).then_some(before),
+            ..how_to_lower(options)
+        };
+        match lower_source(source, ptx, options, how, &mut lines, &mut warnings) {
+            Ok(lowered) => modules::merge(&mut module, lowered).map_err(|error| vec![error])?,
             Err(found) => errors.extend(found),
         }
         counter.ends(Stage::Lower);
     }
     if !errors.is_empty() {
         return Err(errors);
+    }
+    if !options.relocatable {
+        adopt_externs(&mut module.symbols);
     }
     if let Some(sections) = &sections {
         warnings.extend(sections.remarks());
@@ -224,11 +255,11 @@ fn generate(
         return Err(vec![problem]);
     }
     for kernel in &mut lowered {
-        warnings.extend(bounded(kernel, target));
+        warnings.extend(bounded(kernel, options, target));
     }
     warnings.extend(lowered.iter().filter_map(|kernel| {
         let mut limits = kernel.code.attributes.clone();
-        limit(&mut limits, options);
+        limit(&mut limits, options, Machine::of(target));
         let ignored = orias_codegen::phases::ignores_register_counts(&kernel.code, &limits);
         let what = "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.";
         ignored.then(|| Diagnostic::new(crate::Severity::Info, what.to_owned()))
@@ -237,7 +268,7 @@ fn generate(
         .iter()
         .map(|kernel| {
             let mut limits = kernel.code.attributes.clone();
-            limit(&mut limits, options);
+            limit(&mut limits, options, Machine::of(target));
             orias_codegen::phases::asks_for_register_counts(&kernel.code)
                 && !orias_codegen::phases::ignores_register_counts(&kernel.code, &limits)
         })
@@ -274,10 +305,6 @@ fn generate(
         return Err(errors);
     }
     let functions = std::mem::take(&mut module.functions);
-    if let Some(twice) = defined_twice(&functions) {
-        let what = format!("two functions of the name '{twice}' in several modules");
-        return Err(vec![Diagnostic::unsupported(what)]);
-    }
     let mut functions =
         finish_functions(functions, &kernels, options, stop).map_err(|error| vec![error])?;
     let slow_paths = slow_paths(&mut kernels, &functions, target).map_err(|error| vec![error])?;
@@ -308,7 +335,7 @@ fn generate(
 }
 
 /// Brings what the source asks for within what a multiprocessor has, with ptxas's words for what changes.
-fn bounded(kernel: &mut Kernel, target: orias_sass::Target) -> Vec<Diagnostic> {
+fn bounded(kernel: &mut Kernel, options: &Options, target: orias_sass::Target) -> Vec<Diagnostic> {
     let machine = Machine::of(target);
     let name = kernel.code.name.clone();
     let own = &mut kernel.code.attributes;
@@ -328,25 +355,60 @@ fn bounded(kernel: &mut Kernel, target: orias_sass::Target) -> Vec<Diagnostic> {
         own.max_registers = fewest;
         said.push(warning(what));
     }
-    let threads: u64 = own
-        .max_threads
-        .iter()
-        .map(|&n| u64::from(n.max(1)))
-        .product();
-    if own.min_blocks > machine.registers.most_blocks {
-        own.min_blocks = 0;
-        said.push(warning(format!(
-            "Value of minnctapersm for entry {name} is out of range. minnctapersm will be ignored"
-        )));
-    } else if own.max_threads != [0; 3]
-        && threads * u64::from(own.min_blocks) > u64::from(machine.registers.most_threads)
-    {
-        own.min_blocks = 0;
-        said.push(warning(format!(
-            "Value of threads per SM for entry {name} is out of range. .minnctapersm will be ignored"
-        )));
-    }
+    let mut asked = own.clone();
+    ask(&mut asked, options);
+    let problem = out_of_range(&asked, machine);
+    said.extend(problem.map(|problem| warning(problem.words(&name))));
     said
+}
+
+/// What a kernel cannot have of the threads and blocks it asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutOfRange {
+    /// So many blocks.
+    Blocks,
+    /// So many blocks of so many threads.
+    ThreadsOfBlocks,
+    /// So many threads of a block.
+    Threads { blocks_too: bool },
+}
+
+impl OutOfRange {
+    /// ptxas's words.
+    fn words(self, kernel: &str) -> String {
+        match self {
+            OutOfRange::Blocks => format!(
+                "Value of minnctapersm for entry {kernel} is out of range. minnctapersm will be ignored"
+            ),
+            OutOfRange::ThreadsOfBlocks => format!(
+                "Value of threads per SM for entry {kernel} is out of range. .minnctapersm will be ignored"
+            ),
+            OutOfRange::Threads { blocks_too: false } => format!(
+                "Value of threads per SM for entry {kernel} is out of range. .minnctapersm and .maxntid will be ignored"
+            ),
+            OutOfRange::Threads { blocks_too: true } => format!(
+                "Value of maxntid, for entry {kernel} is out of range. .minnctapersm and .maxntid will be ignored"
+            ),
+        }
+    }
+}
+
+fn out_of_range(own: &orias_ori::Attributes, machine: &Machine) -> Option<OutOfRange> {
+    let most = u64::from(machine.registers.most_threads);
+    let threads = own.max_threads.iter().map(|&n| u64::from(n.max(1)));
+    let threads = threads.fold(1, u64::saturating_mul);
+    let blocks = u64::from(own.min_blocks);
+    if own.max_threads == [0; 3] {
+        return None;
+    }
+    if own.min_blocks > machine.registers.most_blocks {
+        return Some(OutOfRange::Blocks);
+    }
+    if threads > most {
+        let blocks_too = blocks > 0;
+        return Some(OutOfRange::Threads { blocks_too });
+    }
+    (threads.saturating_mul(blocks) > most).then_some(OutOfRange::ThreadsOfBlocks)
 }
 
 /// What ptxas says of functions with register counts of their own in whole programs.
@@ -361,11 +423,26 @@ fn local_register_counts(ptx: &orias_ptx::Module<'_>) -> Option<Diagnostic> {
     some.then(|| Diagnostic::new(Severity::Warning, what))
 }
 
+/// What lowering is told of every module.
+fn how_to_lower(options: &Options) -> LowerOptions {
+    LowerOptions {
+        contract: options.contracts(),
+        entries: match options.compiles_all() {
+            true => Vec::new(),
+            false => options.entries.clone(),
+        },
+        caches: options.caches,
+        debug: options.debug,
+        relocatable: options.relocatable,
+        ..LowerOptions::default()
+    }
+}
+
 fn lower_source(
     source: &Source<'_>,
     ptx: &orias_ptx::Module<'_>,
     options: &Options,
-    target: orias_sass::Target,
+    how: LowerOptions,
     lines: &mut LineTables,
     warnings: &mut Vec<Diagnostic>,
 ) -> Result<orias_codegen::LoweredModule, Vec<Diagnostic>> {
@@ -375,13 +452,8 @@ fn lower_source(
     }
     let ptx_lines = lines.take(source.text, !ptx.files.is_empty());
     let how = LowerOptions {
-        target,
-        contract: options.contracts(),
-        entries: options.entries.clone(),
         ptx_lines: ptx_lines.or_else(|| warpgroup::has_products(ptx).then_some(0)),
-        caches: options.caches,
-        debug: options.debug,
-        relocatable: options.relocatable,
+        ..how
     };
     let mut module = lower(ptx, &how).map_err(|problems| {
         let lines = LineIndex::new(source.text);
@@ -432,65 +504,6 @@ fn not_lowered(problem: &orias_ptx::Diagnostic, source: &str, lines: &LineIndex<
         },
         ..said
     }
-}
-
-fn merge(module: &mut orias_codegen::LoweredModule, lowered: orias_codegen::LoweredModule) {
-    let lowered = renumbered(lowered, module);
-    module.target = lowered.target;
-    module.ptx_version = module.ptx_version.max(lowered.ptx_version);
-    module.kernels.extend(lowered.kernels);
-    module.functions.extend(lowered.functions);
-    module.pointers.extend(lowered.pointers);
-    module.symbols.extend(lowered.symbols);
-    module.references.extend(lowered.references);
-    module.entries.extend(lowered.entries);
-    module.independent_textures |= lowered.independent_textures;
-    module.externs.extend(lowered.externs);
-    if let Some(links) = lowered.links {
-        let known = module.links.get_or_insert_default();
-        known.prototypes.extend(links.prototypes);
-        known.indirect.extend(links.indirect);
-        known.aliases.extend(links.aliases);
-    }
-    module.files.extend(lowered.files);
-    module.debug_strings.extend(lowered.debug_strings);
-}
-
-/// Lets a module's locations count files and strings on from those of the modules before it.
-fn renumbered(
-    mut lowered: orias_codegen::LoweredModule,
-    module: &orias_codegen::LoweredModule,
-) -> orias_codegen::LoweredModule {
-    let files = module
-        .files
-        .iter()
-        .map(|file| file.index)
-        .max()
-        .unwrap_or(0);
-    let strings = module.debug_strings.len() as u32;
-    if files == 0 && strings == 0 {
-        return lowered;
-    }
-    for file in &mut lowered.files {
-        file.index += files;
-    }
-    let kernels = lowered.kernels.iter_mut().map(|kernel| &mut kernel.code);
-    let functions = lowered.functions.iter_mut().map(|it| &mut it.code);
-    for code in kernels.chain(functions) {
-        for location in code.locations.values_mut() {
-            location.file += if location.line > 0 { files } else { 0 };
-            location.function = location.function.map(|at| at + strings);
-        }
-    }
-    lowered
-}
-
-/// A name that two of the functions have.
-fn defined_twice(functions: &[DeviceFunction]) -> Option<&str> {
-    let mut names: Vec<&str> = functions.iter().map(|it| it.code.name.as_str()).collect();
-    names.sort_unstable();
-    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
-    twice.map(|pair| pair[0].trim_start_matches('$'))
 }
 
 /// The slow paths that kernels call, and functions that they call. Each kernel is told of its own.
@@ -573,7 +586,8 @@ fn finish_functions(
 fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finished, Diagnostic> {
     let start = Stopwatch::start();
     let declared = kernel.code.attributes.clone();
-    limit(&mut kernel.code.attributes, options);
+    let machine = Machine::of(kernel.code.target);
+    limit(&mut kernel.code.attributes, options, machine);
     let mut watch = warpgroup::Watch::default();
     let code = encode(&mut kernel.code, options, stop, &mut watch)?;
     Ok(Finished {
@@ -613,8 +627,16 @@ fn encode(
     })
 }
 
+/// Applies the limits of the command line, and leaves out of all limits what no multiprocessor has.
+fn limit(own: &mut orias_ori::Attributes, options: &Options, machine: &Machine) {
+    ask(own, options);
+    if out_of_range(own, machine).is_some() {
+        own.min_blocks = 0;
+    }
+}
+
 /// Applies the limits of the command line. What the source says about an entry goes before it, unless it is to be overridden.
-pub(crate) fn limit(own: &mut orias_ori::Attributes, options: &Options) {
+pub(crate) fn ask(own: &mut orias_ori::Attributes, options: &Options) {
     let wins = options.override_directives;
     if let Some(threads) = options.max_threads
         && (wins || own.max_threads == [0; 3])

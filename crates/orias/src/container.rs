@@ -7,6 +7,7 @@ mod data;
 mod isa_class;
 mod mbarriers;
 mod object;
+mod stack;
 mod text;
 
 use crate::debug::{self, RegisterTables, Sections, Surroundings};
@@ -28,6 +29,7 @@ use orias_ori::{Attributes, Class, Function, Operand, SymbolPart};
 use orias_ptx::ast::{Pointee, Pointer, Space};
 use orias_sass::{Effects, Mnemonic, Op, Target};
 use rustc_hash::FxHashMap;
+pub(crate) use stack::deepest;
 use std::time::Duration;
 pub(crate) use text::{Called, Text, called_by};
 
@@ -148,6 +150,9 @@ pub(crate) fn build(
         let linked = text.link(module, finished, &constants)?;
         let mut function = kernel_function(module, finished, &text, linked, target)?;
         function.externs = externs(module, &text);
+        // Functions in the kernel's text have no stack of their own.
+        function.frame_size = deepest(finished, functions, &module.pointers);
+        function.min_stack_size = function.frame_size;
         function.subroutines = text.subroutines(&function.name, function.frame_size);
         function.bank2 = text.address_bank(module);
         function.headers = text.headers(module);

@@ -28,6 +28,7 @@ mod debug;
 pub mod diagnostics;
 mod disassemble;
 mod lines;
+mod modules;
 pub mod options;
 pub mod reschedule;
 pub mod run;

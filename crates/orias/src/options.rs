@@ -47,6 +47,8 @@ pub struct Options {
     pub caches: Caches,
     /// How many threads compile functions; as many as there are processors by default. The output does not depend on it.
     pub threads: Option<usize>,
+    /// Whether checks of tensor memory were asked for or forbidden, which Hopper does not have.
+    pub tensor_memory_checks: bool,
     /// Warn about registers that are spilled.
     pub warn_on_spills: bool,
     /// Warn about kernels with local memory.
@@ -91,6 +93,7 @@ impl Default for Options {
             override_directives: false,
             caches: Caches::default(),
             threads: None,
+            tensor_memory_checks: false,
             warn_on_spills: false,
             warn_on_local_memory: false,
             warn_on_double: false,
@@ -122,6 +125,11 @@ impl Options {
     /// Whether there is information for debuggers in the output, besides lines.
     pub(crate) fn writes_debug_info(&self) -> bool {
         self.debug && !self.no_debug_info
+    }
+
+    /// Whether every function is compiled, whatever entries are asked for: those of objects, and those a debugger is to follow.
+    pub(crate) fn compiles_all(&self) -> bool {
+        self.relocatable && !self.extensible || self.debug
     }
 
     /// Whether optimised code for debuggers is asked for.

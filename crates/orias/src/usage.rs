@@ -1,9 +1,9 @@
 //! The report of `-v`: what each kernel uses, in ptxas's words.
 
-use crate::container::{Called, Finished, Text, called_by, text_barriers, text_registers};
+use crate::container::{Called, Finished, Text, called_by, deepest, text_barriers, text_registers};
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::options::Options;
-use orias_codegen::{LoweredModule, SymbolSpace};
+use orias_codegen::{Linkage, LoweredModule, SymbolSpace, most_registers};
 use orias_machine::Machine;
 use orias_ori::{Function, Inst, Opcode, Operand, Reg, machine};
 use orias_sass::{Op, Target};
@@ -20,6 +20,8 @@ pub struct Usage {
     pub barriers: u32,
     /// Bytes of its stack frame.
     pub stack: u32,
+    /// Bytes of stack of the kernel and of what it calls.
+    pub whole_stack: u32,
     /// Bytes of code's stores of spilled values.
     pub spill_stores: u32,
     /// Bytes of code's loads of spilled values.
@@ -47,6 +49,7 @@ pub(crate) fn usage(
             registers: text_registers(&text, target),
             barriers: text_barriers(&text).into(),
             stack: function.attributes.local,
+            whole_stack: deepest(finished, functions, &module.pointers),
             spill_stores,
             spill_loads,
             shared: match options.relocatable {
@@ -82,22 +85,12 @@ pub(crate) fn report(
     let global: u64 = module
         .symbols
         .iter()
-        .filter(|symbol| symbol.space == SymbolSpace::Global)
+        .filter(|it| it.space == SymbolSpace::Global && it.linkage != Linkage::Extern)
         .map(|symbol| symbol.size)
         .sum();
     let mut lines = Vec::new();
     for finished in kernels.iter().rev() {
-        let limits = &finished.kernel.code.attributes;
-        let own = &finished.declared;
-        if let Some(limit) = options.max_registers
-            && limits.max_registers == limit
-            && own.max_registers == 0
-        {
-            lines.push(info(format!(
-                "Overriding maximum register limit 256 for '{}' with  {limit} of maxrregcount option",
-                finished.kernel.code.name
-            )));
-        }
+        lines.extend(overridden(finished, options, target));
     }
     lines.push(info(format!("{global} bytes gmem")));
     if options.relocatable {
@@ -111,24 +104,60 @@ pub(crate) fn report(
         }
     }
     for (finished, used) in kernels.iter().zip(usage).rev() {
-        lines.extend(kernel(used, target));
+        lines.extend(kernel(used, options, target));
         let called = called_by(finished, functions);
-        let mut of_functions: Vec<(&str, Diagnostic)> = (called.into_iter())
+        let mut of_functions: Vec<(&str, Diagnostic, Option<Duration>)> = (called.into_iter())
             .map(|it| {
                 (
                     it.name(),
                     properties(it.name(), it.declared.local, &it.function),
+                    Some(it.time),
                 )
             })
             .collect();
         // What became part of a kernel has no frame of its own.
         if !options.relocatable {
             let inlined = finished.kernel.inlined.iter();
-            of_functions.extend(inlined.map(|name| (name.as_str(), frame(name, 0, 0, 0))));
-            of_functions.sort_by_key(|(name, _)| *name);
-            of_functions.dedup_by_key(|(name, _)| *name);
+            of_functions.extend(inlined.map(|name| (name.as_str(), frame(name, 0, 0, 0), None)));
+            of_functions.sort_by_key(|(name, ..)| *name);
+            of_functions.dedup_by_key(|(name, ..)| *name);
         }
-        lines.extend(of_functions.into_iter().map(|(_, line)| line));
+        // ptxas compiles each function by itself then.
+        let alone = options.debug || options.fast_compile.is_some();
+        for (_, line, time) in of_functions {
+            lines.push(line);
+            lines.extend(time.filter(|_| alone).map(compile_time));
+        }
+    }
+    lines
+}
+
+/// What became of `--maxrregcount` in a kernel, where its directives and the option do not say the same.
+fn overridden(finished: &Finished, options: &Options, target: Target) -> Vec<Diagnostic> {
+    let Some(limit) = options.max_registers else {
+        return Vec::new();
+    };
+    let own = &finished.declared;
+    let mut lines = Vec::new();
+    if own.max_registers > 0 && own.max_registers != limit {
+        lines.push(info(format!(
+            "Overriding global maxrregcount {limit} with entry-specific value {} of .maxnreg",
+            own.max_registers
+        )));
+    } else if own.max_threads != [0; 3] && own.min_blocks > 0 {
+        let counted = most_registers(own, target);
+        if counted != limit {
+            lines.push(info(format!(
+                "Overriding global maxrregcount {limit} with entry-specific value {counted} computed using thread count"
+            )));
+        }
+    }
+    let limits = &finished.kernel.code.attributes;
+    if limits.max_registers == limit && own.max_registers == 0 {
+        lines.push(info(format!(
+            "Overriding maximum register limit 256 for '{}' with  {limit} of maxrregcount option",
+            finished.kernel.code.name
+        )));
     }
     lines
 }
@@ -183,14 +212,15 @@ fn frame(name: &str, bytes: u32, stores: u32, loads: u32) -> Diagnostic {
     ))
 }
 
-fn kernel(kernel: &Usage, target: Target) -> [Diagnostic; 4] {
+fn kernel(kernel: &Usage, options: &Options, target: Target) -> [Diagnostic; 4] {
     let name = &kernel.name;
     let mut used = format!(
         "Used {} registers, used {} barriers",
         kernel.registers, kernel.barriers
     );
-    if kernel.stack > 0 {
-        used += &format!(", {} bytes cumulative stack size", kernel.stack);
+    // Of an object's kernels the linker knows.
+    if kernel.whole_stack > 0 && !options.relocatable {
+        used += &format!(", {} bytes cumulative stack size", kernel.whole_stack);
     }
     if kernel.shared > 0 {
         used += &format!(", {} bytes smem", kernel.shared);

@@ -345,11 +345,209 @@ fn a_virtual_target_checks_and_writes_nothing() {
         in_folder(&["-arch=compute_90", "good.ptx"]).2,
         "ptxas fatal   : PTX with .target 'sm_90a' cannot be compiled for architecture 'compute_90'\n"
     );
+    // Names are looked up where there is code to make.
+    let named = ["-arch=compute_90a", "good.ptx", "-e", "k,nope"];
+    assert_eq!(in_folder(&named), (0, String::new(), String::new()));
+    // For what a linker would compile, ptxas only checks as well.
+    let plain = ".version 8.0\n.target sm_90\n.address_size 64\n";
+    std::fs::write(folder.path().join("plain.ptx"), plain).expect("written");
     assert_eq!(
-        in_folder(&["-arch=compute_90a", "good.ptx", "-e", "k,nope"]).2,
-        "ptxas fatal   : Unknown function nope\n"
+        in_folder(&["-arch=lto_90", "plain.ptx"]),
+        (0, String::new(), String::new())
     );
     assert!(!folder.path().join("elf.o").exists());
+}
+
+#[test]
+fn entries_are_asked_for_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let module = ".version 8.0\n.target sm_90a\n.address_size 64\n.func f() { ret; }\n.visible .entry one() { call f; ret; }\n.visible .entry two() { ret; }\n";
+    std::fs::write(folder.path().join("m.ptx"), module).expect("written");
+    std::fs::write(
+        folder.path().join("n.ptx"),
+        module.replace("two", "three").replace("one", "four"),
+    )
+    .expect("written");
+    let compiled = |words: &[&str]| {
+        let line = [&["-arch=sm_90a", "-o", "m.cubin"], words].concat();
+        let (code, _, said) = orias_in(folder.path(), &line, b"");
+        let shown = orias_in(folder.path(), &["elf", "m.cubin"], b"").1;
+        let lines = shown.lines().filter(|line| line.starts_with("kernel"));
+        let kernels = lines.filter_map(|line| line.split([' ', ':']).nth(1));
+        (code, said, kernels.collect::<Vec<_>>().join(" "))
+    };
+    let kernels = |words| compiled(words).2;
+    assert_eq!(kernels(&["-e", "two", "m.ptx"]), "two");
+    // A linker may want the others, and so may who follows the code of a function.
+    assert_eq!(kernels(&["-c", "-e", "two", "m.ptx"]), "one two");
+    assert_eq!(kernels(&["-g", "-e", "two", "m.ptx"]), "one two");
+    assert_eq!(kernels(&["-c", "-e", "f", "m.ptx"]), "one two");
+    assert_eq!(kernels(&["-e", "three", "m.ptx", "n.ptx"]), "three");
+    let (code, said, _) = compiled(&["-e", "f", "m.ptx"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (
+            255,
+            "ptxas error   : Entry function 'f' not found\nptxas fatal   : Ptx assembly aborted due to errors\n"
+        )
+    );
+    let (code, said, _) = compiled(&["-c", "-e", "two,no,nor", "m.ptx"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (255, "ptxas fatal   : Unknown function no\n")
+    );
+}
+
+#[test]
+fn modules_compiled_together_keep_what_is_theirs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let module = |kernel: &str, constant: u32, variable: u32, seen: &str| {
+        format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n{seen}\n.const .u32 c = {constant};\n.global .u32 v = {variable};\n.global .u64 at[1] = {{v}};
+             .func (.param .b32 r) add(.param .b32 a) {{ .reg .b32 r<4>; .reg .pred p; ld.param.b32 r1, [a]; ld.const.u32 r2, [c]; setp.eq.u32 p, r1, 0; @p bra END;
+             sub.u32 r1, r1, 1; {{ .param .b32 q; .param .b32 o; st.param.b32 [q], r1; call (o), add, (q); ld.param.b32 r3, [o]; }} add.u32 r2, r2, r3; END: st.param.b32 [r], r2; ret; }}
+             .visible .entry {kernel}(.param .u64 p) {{ .reg .b64 d<4>; .reg .b32 r<4>; ld.param.u64 d1, [p]; ld.global.u64 d2, [at]; ld.u32 r1, [d2];
+             {{ .param .b32 q; .param .b32 o; st.param.b32 [q], 2; call (o), add, (q); ld.param.b32 r2, [o]; }} add.u32 r1, r1, r2; ld.global.u32 r3, [seen]; add.u32 r1, r1, r3; st.global.u32 [d1], r1; ret; }}"
+        )
+    };
+    let write = |name: &str, text: String| {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    };
+    write(
+        "a.ptx",
+        module("one", 10, 1, ".visible .global .u32 seen = 500;"),
+    );
+    write("b.ptx", module("two", 100, 2, ".extern .global .u32 seen;"));
+    write(
+        "twice.ptx",
+        module("three", 1, 1, ".visible .global .u32 seen;"),
+    );
+    let in_folder = |words: &[&str]| orias_in(folder.path(), words, b"");
+    for files in [["a.ptx", "b.ptx"], ["b.ptx", "a.ptx"]] {
+        for level in ["-O0", "-O3"] {
+            let line = [&["-arch=sm_90", "-w", level, "-o", "all.cubin"], &files[..]].concat();
+            assert_eq!(in_folder(&line), (0, String::new(), String::new()));
+            for (kernel, sum) in [("one", "531"), ("two", "802")] {
+                let run = ["run", "all.cubin", "--kernel", kernel, "buf:u32:1"];
+                let (code, shown, said) = in_folder(&run);
+                let shown = shown.split_whitespace().last();
+                assert_eq!(
+                    (code, shown, said.as_str()),
+                    (0, Some(sum), ""),
+                    "{files:?} {level}"
+                );
+            }
+        }
+        let line = [&["-arch=sm_90", "-c", "-o", "all.o"], &files[..]].concat();
+        assert_eq!(in_folder(&line), (0, String::new(), String::new()));
+    }
+    let (code, _, said) = in_folder(&["-arch=sm_90", "a.ptx", "twice.ptx"]);
+    assert_eq!(code, 255);
+    assert!(
+        said.starts_with(
+            "ptxas twice.ptx, line 4; error   : Duplicate definition of variable 'seen'"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_kernel_has_stack_for_what_it_calls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let function = |name: &str, bytes: u32, then: &str| {
+        format!(
+            ".func {name}(.param .b32 n) {{ .local .align 8 .b8 array[{bytes}]; .reg .b64 d<3>; .reg .b32 r; cvta.local.u64 d1, array; ld.param.u32 r, [n];
+             mul.wide.u32 d2, r, 4; add.u64 d1, d1, d2; st.u32 [d1], r; {then} ld.volatile.u32 r, [d1]; ret; }}\n"
+        )
+    };
+    // Both are reached through pointers; the larger one calls the third.
+    let call = "{ .param .b32 q; st.param.b32 [q], r; call third, (q); }";
+    let module = ".version 9.0\n.target sm_90\n.address_size 64\n".to_owned()
+        + &function("third", 2048, "mov.u64 d2, third;")
+        + &function("small", 256, "")
+        + &function("large", 1024, call)
+        + ".global .u64 table[3] = {small, large, third};
+           .visible .entry k(.param .u32 which) { .reg .b32 r; .reg .b64 d<3>; ld.param.u32 r, [which]; mul.wide.u32 d1, r, 8; mov.u64 d2, table; add.u64 d1, d1, d2; ld.u64 d1, [d1];
+           { .param .b32 q; st.param.b32 [q], r; pr: .callprototype _ (.param .b32 _); call d1, (q), pr; } ret; }
+           .visible .entry other() { ret; }";
+    std::fs::write(folder.path().join("m.ptx"), module).expect("written");
+    let in_folder = |words: &[&str]| orias_in(folder.path(), words, b"");
+    for level in ["-O0", "-O3", "-g"] {
+        let (code, _, said) = in_folder(&["-arch=sm_90", "-v", level, "m.ptx", "-o", "m.cubin"]);
+        assert_eq!(code, 0, "{said}");
+        let shown = in_folder(&["elf", "m.cubin"]).1;
+        let stack = |kernel: &str| -> u32 {
+            let start = format!("MIN_STACK_SIZE                     {kernel}: ");
+            let line = shown
+                .lines()
+                .find_map(|line| line.trim().strip_prefix(&start));
+            line.expect("a stack").parse().expect("a number")
+        };
+        assert!(
+            (3072..3300).contains(&stack("k")),
+            "{level}: {}",
+            stack("k")
+        );
+        assert_eq!(stack("other"), 0);
+        let told = format!("{} bytes cumulative stack size", stack("k"));
+        assert!(said.contains(&told), "{level}: {said}");
+    }
+    // A linker adds up what an object's functions need.
+    let said = in_folder(&["-arch=sm_90", "-v", "-c", "m.ptx"]).2;
+    assert!(!said.contains("cumulative"), "{said}");
+}
+
+#[test]
+fn limits_nobody_has_are_ignored_with_a_word() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = |head: &str, options: &str| {
+        let module = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {head} {{ ret; }}"
+        );
+        let mut line = vec!["-arch=sm_90"];
+        line.extend(options.split_whitespace());
+        line.push("-");
+        let (code, _, said) = orias_in(folder.path(), &line, module.as_bytes());
+        assert_eq!(code, 0, "{said}");
+        let lines = said
+            .lines()
+            .filter(|it| it.contains("ignored") || it.contains("Overriding"));
+        lines
+            .map(|it| it[16..].to_owned())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let threads = "Value of threads per SM for entry k is out of range. .minnctapersm";
+    let blocks = "Value of minnctapersm for entry k is out of range. minnctapersm will be ignored";
+    assert_eq!(said("", "-maxntid=2048"), "");
+    assert_eq!(
+        said("", "-maxntid=128,128"),
+        format!("{threads} and .maxntid will be ignored")
+    );
+    assert_eq!(
+        said(".maxntid 64, 64", ""),
+        format!("{threads} and .maxntid will be ignored")
+    );
+    assert_eq!(said(".maxntid 256", "-minnctapersm=8"), "");
+    assert_eq!(
+        said(".maxntid 256", "-minnctapersm=9"),
+        format!("{threads} will be ignored")
+    );
+    assert_eq!(said(".maxntid 256", "-minnctapersm=33"), blocks);
+    assert_eq!(said(".maxntid 256", "-minnctapersm=-1"), blocks);
+    assert_eq!(said("", "-minnctapersm=33"), "");
+    assert_eq!(
+        said(".maxntid 256 .minnctapersm 4", "-v -maxrregcount=32"),
+        "Overriding global maxrregcount 32 with entry-specific value 64 computed using thread count"
+    );
+    assert_eq!(
+        said(".maxnreg 40", "-v -maxrregcount=32"),
+        "Overriding global maxrregcount 32 with entry-specific value 40 of .maxnreg"
+    );
+    assert_eq!(
+        said("", "-v -maxrregcount=32"),
+        "Overriding maximum register limit 256 for 'k' with  32 of maxrregcount option"
+    );
 }
 
 #[test]

@@ -85,6 +85,10 @@ fn what_is_wrong_is_said_in_the_words_of_ptxas() {
             "Value '' is not defined for option 'gpu-name'",
         ),
         (
+            "-c -func-maxrregcount=x a.ptx",
+            "Invalid value 'x' for option 'device-function-maxrregcount'",
+        ),
+        (
             "-arch=lto_90a a.ptx",
             "Unsupported gpu architecture 'lto_90a'",
         ),
@@ -298,6 +302,21 @@ fn an_object_is_made_where_asked_for() {
     assert_eq!(both.warnings.len(), 1);
     let limits = read("--compile-only --device-function-maxrregcount=64 a.ptx").options;
     assert_eq!(limits.function_registers, Some(64));
+    let few = read("-c -func-maxrregcount=8 -arch=sm_90a a.ptx");
+    assert_eq!(few.options.function_registers, Some(24));
+    assert_eq!(
+        few.warnings[0].to_string(),
+        "ptxas warning : For profile sm_90a adjusting per thread register count of 8 to lower bound of 24"
+    );
+    let fewest = read("--maxrregcount=archmin a.ptx").options.max_registers;
+    assert_eq!(fewest, Some(32));
+    // A limit that is ignored is the chip's.
+    let many = read("--maxrregcount=300 a.ptx");
+    assert_eq!(many.options.max_registers, Some(255));
+    assert_eq!(many.warnings.len(), 1);
+    let quick = read("-O0 --register-usage-level=3 a.ptx");
+    assert_eq!(quick.options.knobs, read("-O0 a.ptx").options.knobs);
+    assert_eq!(quick.warnings.len(), 1);
     // Whole programs have no such functions.
     let whole = read("--device-function-maxrregcount=64 a.ptx");
     assert_eq!(whole.options.function_registers, None);
@@ -311,9 +330,12 @@ fn what_is_refused_names_what_is_missing_and_is_fine_when_not_wanted() {
         "ptxas fatal   : Conflicting options '--compile-only' and --compile-as-tools-patch specified"
     );
     assert_eq!(
-        refusal("-sanitize=memcheck a.ptx"),
-        "ptxas fatal   : Not supported yet: calls of the checks of memcheck (option '--sanitize=memcheck')"
+        refusal("-c -sanitize=memcheck a.ptx"),
+        "ptxas fatal   : Not supported yet: calls of the checks of memcheck in objects (option '--sanitize=memcheck')"
     );
+    // The checks of a whole program are told nothing.
+    assert_eq!(read("-sanitize=memcheck a.ptx"), read("a.ptx"));
+    assert!(read("-ewp -sanitize=memcheck a.ptx").options.extensible);
     read("-device-stack-protector=false a.ptx");
 }
 

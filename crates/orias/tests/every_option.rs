@@ -114,6 +114,8 @@ const CASES: &[Case] = &[
     case("fmad", "", "--fmad=false", "FMUL", "FFMA"),
     case("force-load-cache", "", "-flcm=cg", "LDG.E.STRONG.GPU", NEVER),
     case("force-store-cache", "", "-fscm=wt", "STG.E.STRONG.SYS", "STG.E.EF"),
+    case("g-tensor-memory-access-check", "", "-g-tmem-access-check", "not supported for '.target sm_90'", NEVER),
+    case("gno-tensor-memory-access-check", "", "-gno-tmem-access-check", "not supported for '.target sm_90'", NEVER),
     case("generate-line-info", "", "-lineinfo", ".nv_debug_line_sass", NEVER),
     case("make-errors-visible-at-exit", "", "--make-errors-visible-at-exit", "GEN_ERRBAR_AT_EXIT", NEVER),
     case("maxntid", "", "--maxntid=256", "MAX_THREADS                        256, 1, 1", NEVER),

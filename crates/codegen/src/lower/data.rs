@@ -1,8 +1,9 @@
 //! Variables of the module: symbols, their places, and the bytes they start with.
 
+use super::LowerOptions;
 use crate::module::{
-    AddressKind, Linkage, Reference, ReferenceKind, Relocation, Symbol, SymbolSpace,
-    constant_places, near_name,
+    AddressKind, Linkage, Reference, ReferenceKind, Relocation, Symbol, SymbolSpace, adopt_externs,
+    constant_places_behind, near_name,
 };
 use orias_ptx::Diagnostic;
 use orias_ptx::ast::{
@@ -29,6 +30,8 @@ pub(super) struct Symbols {
     constants: FxHashMap<usize, u64>,
     /// Whether a linker decides where they lie.
     pub relocatable: bool,
+    /// Whether the program has other modules.
+    pub others: bool,
     /// Textures, samplers and surfaces, in the order of the source.
     pub references: Vec<Reference>,
     reference_of: FxHashMap<VariableId, usize>,
@@ -39,14 +42,15 @@ impl Symbols {
     /// Those of a module for a linker lie where it puts them, and may lie in another module.
     pub fn of(
         module: &orias_ptx::Module<'_>,
-        relocatable: bool,
+        options: &LowerOptions,
         problems: &mut Vec<Diagnostic>,
     ) -> Symbols {
         let mut symbols = Symbols {
             list: Vec::new(),
             of: FxHashMap::default(),
             constants: FxHashMap::default(),
-            relocatable,
+            relocatable: options.relocatable,
+            others: options.constants_before.is_some(),
             references: Vec::new(),
             reference_of: FxHashMap::default(),
         };
@@ -139,18 +143,16 @@ impl Symbols {
                 problems.push(problem);
             }
         }
-        if relocatable {
+        if options.relocatable {
             return symbols;
         }
-        // A whole program has no other module that could define a variable. Shared memory of open size is the launch's.
-        for symbol in &mut symbols.list {
-            if symbol.linkage == Linkage::Extern && symbol.space != SymbolSpace::Shared {
-                symbol.linkage = Linkage::Visible;
-            }
+        if !symbols.others {
+            adopt_externs(&mut symbols.list);
         }
         let constants = symbols.list.iter().enumerate();
         let constants = constants.filter(|(_, symbol)| symbol.space == SymbolSpace::Const);
-        let (places, _) = constant_places(&symbols.list);
+        let before = options.constants_before.unwrap_or(0);
+        let (places, _) = constant_places_behind(before, &symbols.list);
         symbols.constants = (constants.zip(places))
             .map(|((index, _), (_, place))| (index, place))
             .collect();

@@ -71,6 +71,8 @@ pub struct LowerOptions {
     pub debug: bool,
     /// Whether a linker joins the module with others: every function is compiled, and what lies elsewhere may be named.
     pub relocatable: bool,
+    /// In a program of several modules: how many bytes the constants of those before this one take. Others may define its `.extern` variables.
+    pub constants_before: Option<u64>,
 }
 
 /// Cache operators of weak loads from and stores to global memory, by a global or a generic address.
@@ -101,6 +103,7 @@ impl Default for LowerOptions {
             caches: Caches::default(),
             debug: false,
             relocatable: false,
+            constants_before: None,
         }
     }
 }
@@ -127,7 +130,7 @@ pub fn lower(
     options: &LowerOptions,
 ) -> Result<LoweredModule, Vec<Diagnostic>> {
     let mut problems = Vec::new();
-    let symbols = data::Symbols::of(ptx, options.relocatable, &mut problems);
+    let symbols = data::Symbols::of(ptx, options, &mut problems);
     let lines = lines::Lines::of(ptx, options.ptx_lines);
     let mut module = LoweredModule {
         target: options.target,

@@ -202,7 +202,7 @@ pub(super) fn is_in_space(body: &mut Body<'_, '_>, statement: &Statement<'_>) ->
         _ => operands[0],
     };
     // The window is as large as the constants of the module.
-    let constants = match body.symbols.relocatable {
+    let constants = match body.symbols.relocatable || body.symbols.others {
         // Those of other modules are not known.
         true => CONSTANT_BANK,
         false => constant_places(&body.symbols.list).1,

@@ -513,6 +513,17 @@ impl Function {
         &self.symbols[symbol]
     }
 
+    /// Gives names outside the function others: what `new` says of a name, where it says something. No two may come to be the same.
+    pub fn rename_symbols(&mut self, new: impl Fn(&str) -> Option<String>) {
+        for (symbol, name) in &mut self.symbols {
+            if let Some(other) = new(name) {
+                self.symbol_ids.remove(name);
+                self.symbol_ids.insert(other.clone(), symbol);
+                *name = other;
+            }
+        }
+    }
+
     /// Every name the function has ever referred to.
     pub fn symbols(&self) -> impl Iterator<Item = (Symbol, &str)> {
         self.symbols

@@ -7,6 +7,7 @@ use crate::diagnostics::{Diagnostic, MessageFormat, Severity};
 use crate::target::{Target, TargetKind};
 use orias_codegen::lower::CacheChoice;
 use orias_ori::operation::Cache;
+use orias_ptx::target::Variant;
 
 fn fatal(message: String) -> Diagnostic {
     Diagnostic::new(Severity::Fatal, message)
@@ -46,7 +47,8 @@ pub(super) fn set_target(invocation: &mut Invocation, value: &Value) -> Result<(
             "Value '{name}' is not defined for option 'gpu-name'"
         ))
     })?;
-    if target.kind == TargetKind::LinkTime {
+    // ptxas checks modules for the others as for virtual targets.
+    if target.kind == TargetKind::LinkTime && target.gpu.variant == Variant::Architecture {
         return Err(fatal(format!("Unsupported gpu architecture '{name}'")));
     }
     invocation.options.target = target;
@@ -167,9 +169,16 @@ pub(super) fn set_sanitize(invocation: &mut Invocation, value: &Value) -> Result
         return Ok(());
     };
     if tool != "threadsteer" {
-        return Err(Diagnostic::unsupported(
-            "calls of the checks of memcheck (option '--sanitize=memcheck')".to_owned(),
-        ));
+        // The checks of a whole program are empty functions of its own, which are told nothing. Rows are applied in the table's order:
+        // '--compile-only' is known.
+        let replaceable = invocation.options.relocatable && !invocation.options.extensible;
+        return match replaceable {
+            false => Ok(()),
+            true => Err(Diagnostic::unsupported(
+                "calls of the checks of memcheck in objects (option '--sanitize=memcheck')"
+                    .to_owned(),
+            )),
+        };
     }
     let set = invocation.options.knobs.set("SteerThreads=true");
     set.map_err(|error| fatal(error.to_string()))
@@ -296,7 +305,9 @@ pub(super) fn force_store_cache(
 
 pub(super) fn set_min_blocks(invocation: &mut Invocation, value: &Value) -> Result<(), Diagnostic> {
     if let Value::Number(count) = value {
-        invocation.options.min_blocks = u32::try_from(*count).ok().filter(|&count| count > 0);
+        // ptxas takes a number below 0 for a large one.
+        let count = u32::try_from(*count).unwrap_or(u32::MAX);
+        invocation.options.min_blocks = Some(count).filter(|&count| count > 0);
     }
     Ok(())
 }
@@ -323,6 +334,9 @@ pub(super) fn set_warn_spills(invocation: &mut Invocation, _: &Value) -> Result<
 
 /// The fewest registers ptxas compiles for, and the most it can name; the same for every target of ptxas 13.0.
 const REGISTER_COUNTS: std::ops::RangeInclusive<i32> = 24..=255;
+
+/// What `archmin` means to ptxas, which is more than the fewest.
+const ARCHMIN: i32 = 32;
 
 pub(super) fn set_register_count(
     invocation: &mut Invocation,
@@ -360,7 +374,7 @@ fn register_count(
     };
     let (fewest, most) = (*REGISTER_COUNTS.start(), *REGISTER_COUNTS.end());
     if text == "archmax" || text == "archmin" {
-        let count = if text == "archmax" { most } else { fewest };
+        let count = if text == "archmax" { most } else { ARCHMIN };
         return Ok(u32::try_from(count).ok());
     }
     let count = read_number(text)
@@ -368,9 +382,9 @@ fn register_count(
     if count < 0 || count > most {
         warn(
             invocation,
-            format!("Too big {option} value specified {count}, will be ignored"),
+            format!("Too big maxrregcount value specified {count}, will be ignored"),
         );
-        return Ok(None);
+        return Ok(u32::try_from(most).ok());
     }
     if count < fewest {
         let target = invocation.options.target;
@@ -424,6 +438,16 @@ pub(super) fn set_usage_level(
                 "Value of RegUsageLevel ({level}) is out of valid range {{0..10}}, option will be ignored"
             ),
         );
+        return Ok(());
+    }
+    let quick = invocation.options.opt_level == 0;
+    if quick && !invocation.options.debug {
+        warn(
+            invocation,
+            "Conflicting options '-O0' and '--register-usage-level' specified, ignoring '--register-usage-level' option",
+        );
+    }
+    if quick || invocation.options.debug {
         return Ok(());
     }
     let setting = format!("RegisterUsageLevel={level}");
@@ -484,6 +508,12 @@ pub(super) fn set_extern_sync(
         let set = invocation.options.knobs.set(&knob);
         return set.map_err(|error| fatal(error.to_string()));
     }
+    Ok(())
+}
+
+/// Whichever of the two options it is, what is said of it is the same.
+pub(super) fn ask_tensor_memory(invocation: &mut Invocation, _: &Value) -> Result<(), Diagnostic> {
+    invocation.options.tensor_memory_checks = true;
     Ok(())
 }
 

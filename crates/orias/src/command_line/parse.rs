@@ -245,7 +245,10 @@ impl Reader {
             invocation.options.threads = Some(1);
         }
         let mut refusal = None;
-        for (row, value) in OPTIONS.iter().zip(&self.values) {
+        // What options say may name the target.
+        let (target, others): (Vec<_>, Vec<_>) =
+            (OPTIONS.iter().zip(&self.values)).partition(|(row, _)| row.long == "gpu-name");
+        for (row, value) in target.into_iter().chain(others) {
             let Some(value) = value else { continue };
             let outcome = match row.status {
                 Status::Refused(feature) if *value != Value::Bool(false) => Err(

@@ -111,8 +111,6 @@ use Takes::{
 
 const ONE_ALLOCATOR: Status = NoEffect("Orias has one way to allocate registers");
 const NO_SUCH_WARNING: Status = NoEffect("Orias does not give this warning");
-const NO_TENSOR_MEMORY: Status =
-    NoEffect("Hopper has no tensor memory; ptxas ignores it there too");
 
 /// The options of ptxas 13.0.88's `--help`, in its order; below them those that it takes without listing them, and Orias's
 /// own.
@@ -158,12 +156,12 @@ pub const OPTIONS: &[OptionRow] = &[
         "Cache modifier of all global and generic loads."),
     row("force-store-cache", "fscm", Text, "<modifier>", Effective, force_store_cache,
         "Cache modifier of all global and generic stores."),
-    row("g-tensor-memory-access-check", "g-tmem-access-check", Nothing, "", NO_TENSOR_MEMORY, nothing,
-        "Check accesses to tensor memory."),
+    row("g-tensor-memory-access-check", "g-tmem-access-check", Nothing, "", Effective, ask_tensor_memory,
+        "Check accesses to tensor memory, of which Hopper has none: a remark says so."),
     row("generate-line-info", "lineinfo", Nothing, "", Effective, set_line_info,
         "Make line numbers for profilers and debuggers."),
-    row("gno-tensor-memory-access-check", "gno-tmem-access-check", Nothing, "", NO_TENSOR_MEMORY, nothing,
-        "Do not check accesses to tensor memory."),
+    row("gno-tensor-memory-access-check", "gno-tmem-access-check", Nothing, "", Effective, ask_tensor_memory,
+        "Do not check accesses to tensor memory: the same remark."),
     row("gpu-name", "arch", Text, "<gpu>", Effective, set_target,
         "The GPU to compile for (sm_90a, ...), or a virtual one (compute_90a, ...) to check the input only."),
     row("help", "h", Nothing, "", Effective, set_help,

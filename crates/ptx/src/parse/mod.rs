@@ -197,8 +197,14 @@ impl<'a> Parser<'a> {
     /// A token's text, short enough for a message.
     fn shown(&self, token: Token) -> String {
         let bytes = self.bytes(token);
-        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
-        if bytes.len() > 60 {
+        // A string may go on in the next line; a message does not.
+        let line = bytes
+            .split(|&it| it == b'\n' || it == b'\r')
+            .next()
+            .unwrap_or(bytes);
+        let short = &line[..line.len().min(60)];
+        let text = String::from_utf8_lossy(short).into_owned();
+        if short.len() < bytes.len() {
             format!("{text}…")
         } else {
             text

@@ -354,10 +354,15 @@ impl Parser<'_> {
             return Ok(OperandKind::Offset(variable, offset));
         }
         if self.token.is(b'[') {
+            let span = self.token.span();
             self.advance();
             let index = self.integer_constant("an index")?;
             self.expect(b']')?;
-            let bytes = self.module.variable(variable).element_bytes() as i64;
+            let of = self.module.variable(variable);
+            let bytes = of.element_bytes() as i64;
+            if of.dimensions.is_empty() {
+                self.report(Diagnostic::error(span, "Array indexing on non-array"));
+            }
             return Ok(OperandKind::Element(variable, index.wrapping_mul(bytes)));
         }
         Ok(OperandKind::Variable(variable))

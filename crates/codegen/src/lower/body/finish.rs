@@ -1,6 +1,6 @@
 //! What is done when all statements are lowered: SSA form is completed, and a kernel made of it.
 
-use super::{Body, Lowered, NO_UNROLLING, SHARED_SPILLS};
+use super::{Body, Lowered, NO_UNROLLING, asks_for_shared_spills, quoted};
 use crate::emit::Emit;
 use crate::lower::data::linkage;
 use crate::lower::debug::Debugging;
@@ -156,7 +156,7 @@ impl Body<'_, '_> {
             start
         });
         self.func.attributes.shared = u32::try_from(end).unwrap_or(u32::MAX);
-        if self.pragmas.iter().any(|it| it.contains(SHARED_SPILLS)) {
+        if self.pragmas.iter().any(|it| asks_for_shared_spills(it)) {
             self.func.attributes.shared_spills = SharedSpills::Wanted;
         }
         if !self.func.attributes.relocatable {
@@ -170,8 +170,7 @@ impl Body<'_, '_> {
         // The pragma of a function or a module speaks of all its loops; one in the body of the loop it stands in.
         let everywhere = |span| {
             let text = self.module.text(span);
-            let mut strings = text.split('"').skip(1).step_by(2);
-            strings.any(|it| it == NO_UNROLLING)
+            quoted(&text).any(|it| it == NO_UNROLLING)
         };
         let mut of_function = function
             .directives

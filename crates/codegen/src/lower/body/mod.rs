@@ -51,6 +51,16 @@ fn stated_frequency(text: &str) -> Option<u64> {
 /// The pragma that lets spilled registers lie in shared memory.
 const SHARED_SPILLS: &str = "enable_smem_spilling";
 
+/// Whether a list of pragmas, each in quotes, has that one.
+fn asks_for_shared_spills(pragmas: &str) -> bool {
+    quoted(pragmas).any(|it| it.split(' ').next() == Some(SHARED_SPILLS))
+}
+
+/// The strings in a text.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('"').skip(1).step_by(2)
+}
+
 /// The pragma that keeps loops from being unrolled.
 pub(super) const NO_UNROLLING: &str = "nounroll";
 
@@ -403,7 +413,7 @@ impl<'m> Body<'m, '_> {
             ast::Statement::Pragma(at) => {
                 let text = self.module.text(body.pragmas[at as usize]).into_owned();
                 // It speaks of the loop whose first block it stands in.
-                if text.trim_matches('"') == NO_UNROLLING
+                if quoted(&text).any(|it| it == NO_UNROLLING)
                     && let Some(block) = self.block
                 {
                     self.func.attributes.rolled.push(block);
