@@ -116,11 +116,10 @@ pub(super) fn decide(
     let distances = Distances::new(func, graph, walk, loops, live);
     let values = func.value_count();
     let mut weights = vec![0; values];
-    for number in 0..values {
-        let value = Value::new(number);
-        let ty = func.value_type(value);
+    for (number, weight) in weights.iter_mut().enumerate() {
+        let ty = func.value_type(Value::new(number));
         if ty.class() == Class::R {
-            weights[number] = u32::from(ty.len().next_multiple_of(ty.alignment()));
+            *weight = u32::from(ty.len().next_multiple_of(ty.alignment()));
         }
     }
     let blocks = func.block_count();
