@@ -110,6 +110,8 @@ pub struct Kernel {
     pub debug: Option<DebugRecord>,
     /// Strings of `.pragma` on the kernel and in its body.
     pub pragmas: Vec<String>,
+    /// `.local_maxnreg`: how many registers its own code may use.
+    pub local_registers: Option<u32>,
     /// Most thread blocks a cluster may have, where said.
     pub max_cluster_rank: Option<u32>,
     /// Whether the kernel is launched with cluster dimensions (`.explicitcluster`).
@@ -127,6 +129,8 @@ pub struct DeviceFunction {
     pub debug: Option<DebugRecord>,
     /// Who sees the name.
     pub linkage: Linkage,
+    /// `.local_maxnreg`: how many registers it may use, whoever calls it.
+    pub local_registers: Option<u32>,
     /// The shared variables it uses, by their numbers among the symbols of its source.
     pub(crate) shared: Vec<usize>,
 }
@@ -139,6 +143,7 @@ impl DeviceFunction {
             code,
             debug: None,
             linkage: Linkage::Internal,
+            local_registers: None,
             shared: Vec::new(),
         }
     }

@@ -7,7 +7,9 @@
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::options::Options;
 use orias_ptx::Module;
-use orias_ptx::ast::{Body, Function, FunctionId, OperandKind, TargetListKind, VariableId};
+use orias_ptx::ast::{
+    Body, Function, FunctionDirectiveKind, FunctionId, OperandKind, TargetListKind, VariableId,
+};
 use orias_ptx::name::Name;
 use orias_ptx::types::Type;
 use rustc_hash::FxHashSet;
@@ -36,6 +38,14 @@ pub(crate) fn remarks(ptx: &Module<'_>, options: &Options) -> Vec<Diagnostic> {
             said.push(fatal("'Compile only(-c)' requires ABI"));
         }
         return said;
+    }
+    if options.relocatable && !options.extensible {
+        let mut functions = ptx.functions.iter();
+        if let Some(function) = functions.find(|it| asks_for_registers_kept(it)) {
+            let name = ptx.name(function.name);
+            let what = format!("'.abi_preserve' of '{name}' in an object");
+            return vec![Diagnostic::unsupported(what)];
+        }
     }
     let compiled = compiled(ptx, options);
     let mut signatures: Vec<Signature<'_>> = Vec::new();
@@ -72,6 +82,21 @@ pub(crate) fn is_impossible(ptx: &Module<'_>) -> bool {
     functions.any(|it| !it.entry && it.body.is_some() && it.returns.len() > 1)
 }
 
+/// Whether a function, or a call through a pointer in it, is by another convention than the usual one. Where both sides are compiled together that is
+/// nobody's business; ptxas's callers in another object look for the return address elsewhere.
+fn asks_for_registers_kept(function: &Function) -> bool {
+    let lists = function.body.iter().flat_map(|body| &body.lists);
+    let prototypes = lists.filter_map(|list| match &list.kind {
+        TargetListKind::Prototype(prototype) => Some(&prototype.directives),
+        _ => None,
+    });
+    let mut all = prototypes.chain([&function.directives]).flatten();
+    all.any(|it| {
+        use FunctionDirectiveKind::{AbiPreserve, AbiPreserveControl};
+        matches!(it.kind, AbiPreserve | AbiPreserveControl)
+    })
+}
+
 /// Results and parameters.
 type Signature<'a> = (&'a [VariableId], &'a [VariableId]);
 
@@ -88,8 +113,8 @@ fn compiled<'a>(ptx: &'a Module<'_>, options: &Options) -> Vec<&'a Function> {
             let name = ptx.name(function.name);
             options.entries.is_empty() || options.entries.iter().any(|it| it == name)
         };
-        let all = options.relocatable && !options.extensible || options.debug;
-        function.body.is_some() && if function.entry { asked() } else { all }
+        let all = options.compiles_all();
+        function.body.is_some() && (all || function.entry && asked())
     };
     let mut pending: Vec<&Function> = ptx.functions.iter().filter(wanted).collect();
     let mut seen: FxHashSet<Name> = pending.iter().map(|it| it.name).collect();

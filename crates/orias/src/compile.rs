@@ -5,6 +5,7 @@ use crate::check::{parse_and_check, translate};
 use crate::container::{self, Called, Finished};
 use crate::debug::Sections;
 use crate::diagnostics::{Diagnostic, Diagnostics, Kind, Severity};
+use crate::limits::{self, limit, smaller};
 use crate::lines::LineTables;
 use crate::modules;
 use crate::options::Options;
@@ -247,6 +248,7 @@ fn generate(
     for (_, ptx) in sources {
         warnings.extend(stack_size::warnings(ptx, options));
     }
+    warnings.extend(limits::local_counts(&mut module, options, target));
     let mut lowered = std::mem::take(&mut module.kernels);
     let mut problems = lowered
         .iter()
@@ -255,7 +257,7 @@ fn generate(
         return Err(vec![problem]);
     }
     for kernel in &mut lowered {
-        warnings.extend(bounded(kernel, options, target));
+        warnings.extend(limits::bounded(kernel, options, target));
     }
     warnings.extend(lowered.iter().filter_map(|kernel| {
         let mut limits = kernel.code.attributes.clone();
@@ -334,95 +336,6 @@ fn generate(
     Ok((cubin, report, used))
 }
 
-/// Brings what the source asks for within what a multiprocessor has, with ptxas's words for what changes.
-fn bounded(kernel: &mut Kernel, options: &Options, target: orias_sass::Target) -> Vec<Diagnostic> {
-    let machine = Machine::of(target);
-    let name = kernel.code.name.clone();
-    let own = &mut kernel.code.attributes;
-    let warning = |message| Diagnostic::new(Severity::Warning, message);
-    let mut said = Vec::new();
-    let fewest = machine.registers.fewest;
-    let most = u32::from(machine.registers.general) + machine.registers.reserved;
-    if own.max_registers > most {
-        own.max_registers = 0;
-        let what = format!("Too many maxnreg specified for entry {name}, will be ignored");
-        said.push(warning(what));
-    } else if own.max_registers > 0 && own.max_registers < fewest {
-        let what = format!(
-            "For entry {name} adjusting per thread register count of {} to lower bound of {fewest}",
-            own.max_registers
-        );
-        own.max_registers = fewest;
-        said.push(warning(what));
-    }
-    let mut asked = own.clone();
-    ask(&mut asked, options);
-    let problem = out_of_range(&asked, machine);
-    said.extend(problem.map(|problem| warning(problem.words(&name))));
-    said
-}
-
-/// What a kernel cannot have of the threads and blocks it asks for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OutOfRange {
-    /// So many blocks.
-    Blocks,
-    /// So many blocks of so many threads.
-    ThreadsOfBlocks,
-    /// So many threads of a block.
-    Threads { blocks_too: bool },
-}
-
-impl OutOfRange {
-    /// ptxas's words.
-    fn words(self, kernel: &str) -> String {
-        match self {
-            OutOfRange::Blocks => format!(
-                "Value of minnctapersm for entry {kernel} is out of range. minnctapersm will be ignored"
-            ),
-            OutOfRange::ThreadsOfBlocks => format!(
-                "Value of threads per SM for entry {kernel} is out of range. .minnctapersm will be ignored"
-            ),
-            OutOfRange::Threads { blocks_too: false } => format!(
-                "Value of threads per SM for entry {kernel} is out of range. .minnctapersm and .maxntid will be ignored"
-            ),
-            OutOfRange::Threads { blocks_too: true } => format!(
-                "Value of maxntid, for entry {kernel} is out of range. .minnctapersm and .maxntid will be ignored"
-            ),
-        }
-    }
-}
-
-fn out_of_range(own: &orias_ori::Attributes, machine: &Machine) -> Option<OutOfRange> {
-    let most = u64::from(machine.registers.most_threads);
-    let threads = own.max_threads.iter().map(|&n| u64::from(n.max(1)));
-    let threads = threads.fold(1, u64::saturating_mul);
-    let blocks = u64::from(own.min_blocks);
-    if own.max_threads == [0; 3] {
-        return None;
-    }
-    if own.min_blocks > machine.registers.most_blocks {
-        return Some(OutOfRange::Blocks);
-    }
-    if threads > most {
-        let blocks_too = blocks > 0;
-        return Some(OutOfRange::Threads { blocks_too });
-    }
-    (threads.saturating_mul(blocks) > most).then_some(OutOfRange::ThreadsOfBlocks)
-}
-
-/// What ptxas says of functions with register counts of their own in whole programs.
-fn local_register_counts(ptx: &orias_ptx::Module<'_>) -> Option<Diagnostic> {
-    use orias_ptx::ast::FunctionDirectiveKind::LocalMaxNReg;
-    let mut functions = ptx
-        .functions
-        .iter()
-        .filter(|it| !it.entry && it.body.is_some());
-    let some = functions.any(|it| it.directives.iter().any(|it| it.kind == LocalMaxNReg));
-    let what = "Construct '.local_maxnreg' on device functions is supported only with --compile-only option, ignoring construct";
-    some.then(|| Diagnostic::new(Severity::Warning, what))
-}
-
 /// What lowering is told of every module.
 fn how_to_lower(options: &Options) -> LowerOptions {
     LowerOptions {
@@ -446,7 +359,9 @@ fn lower_source(
     lines: &mut LineTables,
     warnings: &mut Vec<Diagnostic>,
 ) -> Result<orias_codegen::LoweredModule, Vec<Diagnostic>> {
-    warnings.extend(local_register_counts(ptx));
+    if !options.compiles_all() {
+        warnings.extend(limits::ignored_counts(ptx));
+    }
     if options.warn_on_double {
         warnings.extend(double_precision(ptx, source));
     }
@@ -549,6 +464,7 @@ fn finish_functions(
             code: mut function,
             debug,
             linkage,
+            local_registers,
             ..
         } = function;
         let declared = function.attributes.clone();
@@ -563,8 +479,8 @@ fn finish_functions(
         };
         function.attributes.max_registers = match options.relocatable {
             // Who calls it is not known.
-            true => own.unwrap_or(0),
-            false => limits.min().unwrap_or(0),
+            true => local_registers.or(own).unwrap_or(0),
+            false => smaller(limits.min().unwrap_or(0), local_registers),
         };
         let mut watch = warpgroup::Watch::default();
         let code = encode(&mut function, options, stop, &mut watch)?;
@@ -588,8 +504,12 @@ fn finish(mut kernel: Kernel, options: &Options, stop: Stop<'_>) -> Result<Finis
     let declared = kernel.code.attributes.clone();
     let machine = Machine::of(kernel.code.target);
     limit(&mut kernel.code.attributes, options, machine);
+    // The kernel's own code keeps to it; what it calls need not, and the launch is not told.
+    let launched_with = kernel.code.attributes.max_registers;
+    kernel.code.attributes.max_registers = smaller(launched_with, kernel.local_registers);
     let mut watch = warpgroup::Watch::default();
     let code = encode(&mut kernel.code, options, stop, &mut watch)?;
+    kernel.code.attributes.max_registers = launched_with;
     Ok(Finished {
         added_wait: watch.added,
         kernel,
@@ -625,36 +545,6 @@ fn encode(
         let what = format!("'{}' has no code", function.name);
         Diagnostic::internal("MercGenerateSassUCode", None, what)
     })
-}
-
-/// Applies the limits of the command line, and leaves out of all limits what no multiprocessor has.
-fn limit(own: &mut orias_ori::Attributes, options: &Options, machine: &Machine) {
-    ask(own, options);
-    if out_of_range(own, machine).is_some() {
-        own.min_blocks = 0;
-    }
-}
-
-/// Applies the limits of the command line. What the source says about an entry goes before it, unless it is to be overridden.
-pub(crate) fn ask(own: &mut orias_ori::Attributes, options: &Options) {
-    let wins = options.override_directives;
-    if let Some(threads) = options.max_threads
-        && (wins || own.max_threads == [0; 3])
-    {
-        own.max_threads = threads;
-        own.required_threads = false;
-    }
-    if let Some(blocks) = options.min_blocks
-        && (wins || own.min_blocks == 0)
-    {
-        own.min_blocks = blocks;
-    }
-    if let Some(registers) = options.max_registers
-        && (wins || own.max_registers == 0 && own.max_threads == [0; 3])
-    {
-        own.max_registers = registers;
-        own.override_registers = wins;
-    }
 }
 
 /// Does `work` for each of several, in parallel where there are threads for them. The results are in the order of the inputs, whatever the

@@ -27,6 +27,7 @@ mod container;
 mod debug;
 pub mod diagnostics;
 mod disassemble;
+mod limits;
 mod lines;
 mod modules;
 pub mod options;

@@ -551,6 +551,64 @@ fn limits_nobody_has_are_ignored_with_a_word() {
 }
 
 #[test]
+fn local_register_counts_bind_the_code_they_stand_at() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let loads: String = (0..60)
+        .map(|n| format!("ld.global.f32 f{n}, [d1+{}];", 4 * n))
+        .collect();
+    let sums: String = (0..60)
+        .map(|n| format!("fma.rn.f32 f90, f{n}, f{}, f90;", n * 7 % 60))
+        .collect();
+    let body = format!(
+        ".reg .f32 f<100>; .reg .b64 d<3>; ld.param.u64 d1, [p]; {loads} bar.sync 0; mov.f32 f90, 0f00000000; {sums} st.global.f32 [d1], f90; ret;"
+    );
+    // The most registers of a text, its kernels' MAXREG_COUNT, and what is said.
+    let compiled = |count: u32, options: &str| {
+        let module = format!(
+            ".version 9.0\n.target sm_90\n.address_size 64\n.visible .func f(.param .u64 p) .local_maxnreg {count} {{ {body} }}
+             .visible .entry k(.param .u64 p) .local_maxnreg {count} {{ {body} }}"
+        );
+        let mut line = vec!["-arch=sm_90", "-o", "m.cubin"];
+        line.extend(options.split_whitespace());
+        line.push("-");
+        let (code, _, said) = orias_in(folder.path(), &line, module.as_bytes());
+        assert_eq!(code, 0, "{said}");
+        let shown = orias_in(folder.path(), &["elf", "m.cubin"], b"").1;
+        let registers = |what: &str| -> Option<u32> {
+            let line = shown.lines().find(|line| line.starts_with(what))?;
+            let words: Vec<&str> = line.split([' ', ',']).collect();
+            let at = words.iter().position(|it| *it == "registers")?;
+            words[at - 1].parse().ok()
+        };
+        assert!(
+            !shown.contains("MAXREG_COUNT                       0x28"),
+            "{shown}"
+        );
+        (registers("kernel k"), registers("function f"), said)
+    };
+    let few = |registers: Option<u32>| registers.is_some_and(|it| it <= 40);
+    let (kernel, function, said) = compiled(40, "-c");
+    assert!(few(kernel) && few(function), "{kernel:?} {function:?}");
+    assert_eq!(said, "");
+    let (kernel, function, said) = compiled(40, "");
+    assert!(few(kernel) && function.is_none(), "{kernel:?} {function:?}");
+    assert!(said.contains("ignoring construct"), "{said}");
+    let (kernel, function, said) = compiled(300, "-c");
+    assert!(!few(kernel) && !few(function), "{kernel:?} {function:?}");
+    assert_eq!(
+        said.matches("Too many local_maxnreg specified for entry")
+            .count(),
+        2
+    );
+    let (.., said) = compiled(8, "-c -maxrregcount=64");
+    assert_eq!(
+        said.matches("adjusting per thread register count of 8 to lower bound of 24")
+            .count(),
+        2
+    );
+}
+
+#[test]
 fn check_explains_and_its_exit_code_tells() {
     let folder = workshop();
     let in_folder = |arguments: &[&str]| orias_in(folder.path(), arguments, b"");

@@ -85,6 +85,14 @@ fn what_is_wrong_is_said_in_the_words_of_ptxas() {
             "Value '' is not defined for option 'gpu-name'",
         ),
         (
+            "-O3 -Ofc min a.ptx",
+            "Conflicting options -opt-level=<0,2,3> and --Ofast-compile=min specified",
+        ),
+        (
+            "-Ofc max --opt-level 1 a.ptx",
+            "Conflicting options -opt-level=<1,2,3> and --Ofast-compile=max specified",
+        ),
+        (
             "-c -func-maxrregcount=x a.ptx",
             "Invalid value 'x' for option 'device-function-maxrregcount'",
         ),
@@ -302,6 +310,8 @@ fn an_object_is_made_where_asked_for() {
     assert_eq!(both.warnings.len(), 1);
     let limits = read("--compile-only --device-function-maxrregcount=64 a.ptx").options;
     assert_eq!(limits.function_registers, Some(64));
+    assert_eq!(read("-O1 -Ofc mid a.ptx").options.fast_compile, Some(2));
+    assert_eq!(read("-O0 -Ofc max a.ptx").options.fast_compile, Some(1));
     let few = read("-c -func-maxrregcount=8 -arch=sm_90a a.ptx");
     assert_eq!(few.options.function_registers, Some(24));
     assert_eq!(

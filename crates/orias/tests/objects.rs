@@ -330,6 +330,13 @@ fn what_cannot_be_linked_is_refused_in_the_words_of_ptxas() {
         said(narrow, true),
         "In ABI compilation, passing predicate, 8-bit and 16-bit parameters to device functions is not supported"
     );
+    // A caller in another object would look for the return address elsewhere; within a program nobody does.
+    let kept = ".visible .func f () .abi_preserve 32 { ret; }";
+    assert_eq!(
+        said(kept, true),
+        "Not supported yet: '.abi_preserve' of 'f' in an object"
+    );
+    assert_eq!(said(kept, false), "made, 0 messages");
     let circle = ".func (.reg .b32 a, .reg .b32 b) f (.reg .b32 x) { .reg .pred p; mov.b32 a, 1; mov.b32 b, 2; setp.eq.u32 p, x, 0; @p ret; sub.u32 x, x, 1; call (a, b), f, (x); ret; }
         .visible .entry k() { .reg .b32 %r<3>; call (%r1, %r2), f, (7); ret; }";
     assert_eq!(said(circle, false), "Function 'f' is recursive");

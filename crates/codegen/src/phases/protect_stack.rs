@@ -1,7 +1,7 @@
 //! ProtectStack (10100): canaries above the local variables of functions (`--device-stack-protector`).
 //!
 //! Code that writes beyond the end of an array changes what lies above it in the frame: spilled registers, and the return address among them. With the option a
-//! function that is called, and has more than eight bytes of local variables or takes memory from the stack at run time, stores a number there that the
+//! function that is called, and whose local variables take sixteen bytes of its frame or more, or which takes memory from the stack at run time, stores a number there that the
 //! driver draws and keeps in the constant bank, and traps before it returns if it is another one then. It lies where ptxas 13.0.88 puts it: at the first multiple of eight
 //! above the variables, below what allocation spills.
 //!
@@ -19,8 +19,8 @@ use orias_ori::{
 };
 use orias_sass::{Op, modifier_names as name, modifier_values as value};
 
-/// So many bytes of variables are no array.
-const SMALL: u32 = 8;
+/// Fewer bytes of variables are no array.
+const ARRAY: u32 = 16;
 
 /// Bytes of a canary, and of a register.
 const CANARY: u32 = 8;
@@ -39,7 +39,7 @@ pub fn protect_stack(func: &mut Function, context: &Context<'_>) -> Result<(), P
     };
     let called = func.kind == FunctionKind::Device && slow_path_of(func).is_none();
     let grows = moves(func, pointer);
-    if !called || func.attributes.local <= SMALL && !grows {
+    if !called || func.attributes.local < ARRAY && !grows {
         return Ok(());
     }
     if !func.attributes.fixed.contains(&pointer) {

@@ -275,6 +275,19 @@ impl Reader {
         if let Some(error) = refusal {
             return Err(refuse(invocation.remarks, error));
         }
+        let level = invocation.options.opt_level;
+        let speed = text_of(&self.values, "Ofast-compile");
+        let conflict = match speed {
+            Some(speed @ ("min" | "mid")) => (level != 1).then_some((speed, "0,2,3")),
+            Some(speed @ "max") => (level != 0).then_some((speed, "1,2,3")),
+            _ => None,
+        };
+        if let Some((speed, levels)) = conflict.filter(|_| given("opt-level")) {
+            let what = format!(
+                "Conflicting options -opt-level=<{levels}> and --Ofast-compile={speed} specified"
+            );
+            return Err(refuse(invocation.remarks, fatal(what)));
+        }
         if given("device-function-maxrregcount") && !given("compile-only") {
             invocation.warnings.push(Diagnostic::new(
                 Severity::Warning,
@@ -336,6 +349,15 @@ impl Reader {
             ));
         }
         Ok(invocation)
+    }
+}
+
+/// The text that an option was given.
+fn text_of<'a>(values: &'a [Option<Value>], option: &str) -> Option<&'a str> {
+    let mut rows = OPTIONS.iter().zip(values);
+    match rows.find(|(row, _)| row.long == option)? {
+        (_, Some(Value::Text(text))) => Some(text),
+        _ => None,
     }
 }
 

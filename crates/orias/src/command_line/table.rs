@@ -138,7 +138,7 @@ pub const OPTIONS: &[OptionRow] = &[
         "Most registers a device function may use."),
     row("device-stack-protector", "device-stack-protector", Truth, "<true|false>",
         Effective, set_stack_protector,
-        "Put canaries on the stack of functions at risk, those called that have more than eight bytes of variables."),
+        "Put canaries on the stack of functions at risk, those called that have sixteen bytes of variables or more."),
     row("disable-optimizer-constants", "disable-optimizer-consts", Nothing, "",
         NoEffect("Orias makes no constant bank of its own"), nothing,
         "Do not use the optimiser's constant bank."),

@@ -16,6 +16,10 @@ use rustc_hash::FxHashSet;
 const PARAMETER_BYTES: u64 = 4352;
 const LARGE_PARAMETER_BYTES: u64 = 32764;
 
+/// Registers, and control registers, that a function can be asked to keep: of more, ptxas 13.0.88 finds no place for the return address.
+const MOST_PRESERVED: u32 = 239;
+const MOST_CONTROL_PRESERVED: u32 = 11;
+
 /// The shared memory a block can have, by the first SM number it counts for.
 const SHARED_BYTES: &[(u16, u64)] = &[
     (0, 49152),
@@ -160,6 +164,18 @@ impl Checker<'_, '_> {
                     directive.span,
                     format!("Positive non-zero value expected for {}", &name[1..]),
                 );
+            }
+            let most = match directive.kind {
+                Kind::AbiPreserve => MOST_PRESERVED,
+                Kind::AbiPreserveControl => MOST_CONTROL_PRESERVED,
+                _ => u32::MAX,
+            };
+            let number = directive.values[0];
+            if number > most && self.options.mode != Mode::Virtual {
+                let target = self.options.architecture.or(self.module.target);
+                let target = target.map_or_else(String::new, |it| format!(" for {it}"));
+                let message = format!("{name} {number} is invalid{target}");
+                self.error(directive.span, message);
             }
             let (version, sm) = match directive.kind {
                 Kind::MaxNReg | Kind::MaxNTid => (13, 0),

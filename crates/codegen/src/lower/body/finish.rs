@@ -95,6 +95,7 @@ impl Body<'_, '_> {
         let function = DeviceFunction {
             debug: self.debugging.map(Debugging::into_record),
             linkage: linkage(function.linkage),
+            local_registers: local_registers(function),
             shared: self.shared.into_iter().collect(),
             code: self.func,
         };
@@ -195,6 +196,7 @@ impl Body<'_, '_> {
             inlined: Vec::new(),
             debug: self.debugging.map(Debugging::into_record),
             pragmas: self.pragmas,
+            local_registers: local_registers(function),
             max_cluster_rank: directive(FunctionDirectiveKind::MaxClusterRank)
                 .map(|it| it.values[0]),
             explicit_cluster: directive(FunctionDirectiveKind::ExplicitCluster).is_some(),
@@ -203,6 +205,13 @@ impl Body<'_, '_> {
         };
         (kernel, self.externs)
     }
+}
+
+/// `.local_maxnreg`
+fn local_registers(function: &ast::Function) -> Option<u32> {
+    let mut directives = function.directives.iter();
+    let found = directives.find(|it| it.kind == FunctionDirectiveKind::LocalMaxNReg);
+    found.map(|it| it.values[0])
 }
 
 /// A variable in shared memory and what its address is a multiple of, where wide accesses want to know.
