@@ -231,6 +231,64 @@ fn modes_run_where_their_options_let_them() {
     assert!(tried(&func, 1, &["ScheduleInstructionsDynBatch=false"]).contains(&Mode::Ilp.name()));
 }
 
+#[test]
+fn other_numbers_of_registers_that_are_said_to_make_no_difference_make_none() {
+    const R: usize = Class::R as usize;
+    let knobs = Knobs::default();
+    let context = context(&knobs);
+    let (mut fewer, mut more, mut other) = (0, 0, 0);
+    for seed in 0..150 {
+        let func = generate::function(seed, Level::Machine, SIZE);
+        let flow = FlowGraph::of(&func);
+        let live = Liveness::new(&func, &flow);
+        let mut builder = Builder::new(&func, Exits::Values(&live), Fences::none());
+        let mut numbers = Numbering::default();
+        let options = Options::new(&func, &context).expect("default knobs");
+        for block in func.blocks() {
+            let graph: Graph = builder.build(block);
+            let timeline = Timeline::new(&graph);
+            let values = BlockValues::new(&func, &graph, &live, &mut numbers);
+            let reference: Vec<u32> = (0..graph.len() as u32).collect();
+            let peak = values.peak(reference.iter().copied());
+            let find = |spare: i32, window: Option<usize>| {
+                let mut limits = peak;
+                limits[R] += spare;
+                let mut settings = options.settings(Mode::Ilp, block, false, limits);
+                settings.window = window;
+                let task = Task {
+                    graph: &graph,
+                    timeline: &timeline,
+                    values: &values,
+                    reference: &reference,
+                    known: None,
+                    settings,
+                    carried: &[],
+                };
+                Strategy::Latency.run(&task).expect("an order")
+            };
+            for window in [None, Some(6)] {
+                let orders: Vec<_> = (0..12).map(|spare| find(spare, window)).collect();
+                for (spare, known) in orders.iter().enumerate() {
+                    assert!(known.same.contains(&(peak[R] + spare as i32)), "{seed}");
+                    for (asked, found) in orders.iter().enumerate() {
+                        if known.same.contains(&(peak[R] + asked as i32)) {
+                            assert_eq!(known.order, found.order, "{seed} {block} {spare} {asked}");
+                            fewer += usize::from(asked < spare);
+                            more += usize::from(asked > spare);
+                        } else {
+                            other += usize::from(known.order != found.order);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        fewer > 100 && more > 100 && other > 100,
+        "{fewer} {more} {other}"
+    );
+}
+
 /// Two matrix products of loaded operands.
 fn products() -> Function {
     let text = "entry k machine sm_90a {\nblock0:\n    S2R v0:r, SR_TID.X\n    \

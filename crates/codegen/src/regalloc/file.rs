@@ -407,6 +407,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_tightest_places_are_those_that_are_booked_again_soonest() {
+        // Register n is booked again after 2 ^ n points.
+        let soon = |points: u32| below(points.ilog2() as u16 + 1);
+        for first in 0_u8..14 {
+            let mut places = Units::default();
+            insert(&mut places, first, 6);
+            let steps = SOON.into_iter().map(|points| both(&places, &soon(points)));
+            let expected = steps.into_iter().find(|found| !is_empty(found));
+            assert_eq!(
+                tight(places, 1, soon),
+                expected.unwrap_or(places),
+                "{first}"
+            );
+        }
+    }
+
+    #[test]
     fn a_register_more_is_better_than_one_that_somebody_has_booked_unless_it_costs_warps() {
         let budget = Budget {
             usable: 40,

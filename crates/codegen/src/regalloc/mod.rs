@@ -239,8 +239,12 @@ fn attempt(
                     *func = unspilled;
                 }
             }
-            // Nothing has a ceiling here.
-            Err(Stop::Dear) => return Ok(false),
+            Err(Stop::Dear) => {
+                return Err(PhaseError::Broken {
+                    at: func.name.clone(),
+                    what: "an allocation without a ceiling was too dear".to_owned(),
+                });
+            }
             Err(Stop::Error(error)) => return Err(error),
         }
     }
