@@ -49,7 +49,7 @@ struct Load {
     memory: Memory,
     /// Where in the block.
     at: usize,
-    /// How often memory was written before.
+    /// How often memory was written before, or, where nobody writes it, how often lanes have waited.
     epoch: u32,
     base: Option<Value>,
     symbol: Option<Symbol>,
@@ -88,7 +88,8 @@ pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
     for block in func.blocks() {
         let mut found = Vec::new();
         let mut epochs = [0; 2];
-        let vectors_at = told_alignments(func, block);
+        let mut waits = 0;
+        let told = told_alignments(func, block);
         places.clear();
         places.extend(func.block_insts(block).zip(0..));
         for (at, inst) in func.block_insts(block).enumerate() {
@@ -98,7 +99,7 @@ pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
                     let epoch = match load.memory {
                         Memory::Shared => epochs[0],
                         Memory::Global => epochs[1],
-                        Memory::Constant => 0,
+                        Memory::Constant => waits,
                     };
                     found.push(Load {
                         at,
@@ -109,6 +110,7 @@ pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
                     });
                 }
                 None => {
+                    waits += u32::from(func.opcode(inst).effects().intersects(WAITS));
                     for (epoch, space) in epochs.iter_mut().zip([Space::Shared, Space::Global]) {
                         *epoch += u32::from(may_write(func, inst, space));
                     }
@@ -119,9 +121,7 @@ pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
         for group in found.chunk_by(|a, b| a.group() == b.group()) {
             let aligned = match group[0].memory {
                 Memory::Shared => aligned(func, &alignments, &group[0]),
-                Memory::Global | Memory::Constant => (group[0].base)
-                    .and_then(|base| vectors_at.get(&base).copied())
-                    .unwrap_or(1),
+                Memory::Global | Memory::Constant => told_alignment(&told, group),
             };
             vectors.extend(vectors_of(group, aligned));
         }
@@ -153,16 +153,25 @@ fn first_reader(
     readers.flatten().min_by_key(|&(at, _)| at)
 }
 
-/// What bases are multiples of, as vectors in global memory that `block` loads tell.
-fn told_alignments(func: &Function, block: Block) -> FxHashMap<Value, i64> {
-    const MAY_STAY: Effects = Effects::CALL
-        .with(Effects::BARRIER)
-        .with(Effects::CONVERGENT);
-    let mut told: FxHashMap<Value, i64> = FxHashMap::default();
-    for inst in func.block_insts(block) {
-        // Who waits or calls may never come back.
-        if func.opcode(inst).effects().intersects(MAY_STAY) {
-            break;
+/// What waits or calls: who comes there may never come back, and what was written before it may be seen only behind it.
+const WAITS: Effects = Effects::CALL
+    .with(Effects::BARRIER)
+    .with(Effects::CONVERGENT);
+
+/// A vector in global memory that a block loads: who comes to `from` in the block comes to the load, and its base is a multiple of `width`.
+struct Told {
+    base: Value,
+    from: usize,
+    width: i64,
+}
+
+/// What vectors in global memory that `block` loads tell of their bases.
+fn told_alignments(func: &Function, block: Block) -> Vec<Told> {
+    let mut told = Vec::new();
+    let mut from = 0;
+    for (at, inst) in func.block_insts(block).enumerate() {
+        if func.opcode(inst).effects().intersects(WAITS) {
+            from = at;
         }
         let count = match func.modifier::<Vector>(inst) {
             Some(Vector::V2) => 2,
@@ -184,11 +193,19 @@ fn told_alignments(func: &Function, block: Block) -> FxHashMap<Value, i64> {
             && WIDTHS.contains(&width)
             && i64::from(address.offset).rem_euclid(width) == 0
         {
-            let known = told.entry(base).or_insert(1);
-            *known = width.max(*known);
+            told.push(Told { base, from, width });
         }
     }
     told
+}
+
+/// What the base of `group` is known to be a multiple of where its loads stand.
+fn told_alignment(told: &[Told], group: &[Load]) -> i64 {
+    let first = group.iter().map(|load| load.at).min().unwrap_or(0);
+    let of_base = told
+        .iter()
+        .filter(|it| Some(it.base) == group[0].base && it.from <= first);
+    of_base.map(|it| it.width).max().unwrap_or(1)
 }
 
 /// Where a load reads from, if it does nothing besides.
