@@ -79,7 +79,7 @@ pub const PHASES: &[Phase] = &[
     phase(10098, "ForwardLoads", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::FORWARD_LOADS), phases::forward_loads,
         "loads of what a block has loaded or stored before go"),
     phase(10097, "MergeAccesses", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::MERGE_ACCESSES), phases::merge_accesses,
-        "neighbouring loads of shared memory become one"),
+        "neighbouring loads of shared memory, and of global memory that is known to be aligned, become one"),
     phase(10095, "WidenAccesses", Stage::Optimize, ABSTRACT, gate_level_knob(2..=3, &knobs::WIDEN_ACCESSES), phases::widen_accesses,
         "neighbouring guarded accesses to global memory become one where all guards hold and the address is aligned"),
     phase(10096, "PairProducts", Stage::Optimize, ABSTRACT, gate_level_knob(1..=3, &knobs::PAIR_PRODUCTS), phases::pair_products,

@@ -2,6 +2,10 @@
 //!
 //! Loads of shared memory in one block, from one base at neighbouring offsets, become one load of 64 or 128 bits, or of a word where they are halves. The address
 //! must be a multiple of the width: by where the variable lies (`aligned` in the function's header) and by the [alignment](crate::alignment) of the base.
+//!
+//! So do plain loads of words of global memory. Of pointers no alignment is known but what the program says of it itself: a vector that is loaded from the same base in the same block lies at a multiple of
+//! its width, or the program is wrong. XLA writes the first rows of a sum as vectors and the others word by word.
+//!
 //! All bytes of the wide load are bytes that some load reads, and nothing in between may write them. Words, doublewords and pairs of words are parts. The wide load stands right before
 //! the first reader of one, or where the last of them does, if that comes first. Loads that come long after that reader stay: the registers of a wide one are taken from the first to the last reader.
 //!
@@ -11,12 +15,13 @@
 
 use super::common_subexpressions::changes_memory;
 use crate::alignment::Alignments;
-use crate::emit::{Emit, imm};
+use crate::emit::{Emit, Mods, imm};
 use crate::pipeline::{Context, PhaseError};
 use orias_ori::analysis::DefUse;
-use orias_ori::operation::{Order, Scalar, Space, Vector};
+use orias_ori::operation::{Cache, Order, Scalar, Space, Vector};
 use orias_ori::{
-    AbstractOp, Address, Function, Guard, Inst, Opcode, Operand, Reg, Symbol, Type, Value,
+    AbstractOp, Address, Block, Effects, Function, Guard, Inst, Opcode, Operand, Operation, Reg,
+    Symbol, Type, Value,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -27,13 +32,24 @@ const MOST_BETWEEN: usize = 64;
 /// Widths of loads, in bytes, the widest first.
 const WIDTHS: [i64; 3] = [16, 8, 4];
 
+/// Where loads of one vector read, and how.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Memory {
+    Shared,
+    /// Global memory that may be written meanwhile.
+    Global,
+    /// Global memory that nobody writes.
+    Constant,
+}
+
 /// A load that may be part of a wider one.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     inst: Inst,
+    memory: Memory,
     /// Where in the block.
     at: usize,
-    /// How often memory was written before.
+    /// How often memory was written before, or, where nobody writes it, how often lanes have waited.
     epoch: u32,
     base: Option<Value>,
     symbol: Option<Symbol>,
@@ -47,8 +63,8 @@ struct Load {
 
 impl Load {
     /// What loads of one vector have in common.
-    fn group(&self) -> (u32, Option<Value>, Option<Symbol>) {
-        (self.epoch, self.base, self.symbol)
+    fn group(&self) -> (Memory, u32, Option<Value>, Option<Symbol>) {
+        (self.memory, self.epoch, self.base, self.symbol)
     }
 }
 
@@ -56,7 +72,10 @@ impl Load {
 pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseError> {
     let loads = |func: &Function, inst: Inst| {
         func.opcode(inst) == Opcode::Abstract(AbstractOp::Ld)
-            && func.modifier::<Space>(inst) == Some(Space::Shared)
+            && matches!(
+                func.modifier::<Space>(inst),
+                Some(Space::Shared | Space::Global)
+            )
     };
     let insts = func.blocks().flat_map(|block| func.block_insts(block));
     if insts.filter(|&inst| loads(func, inst)).count() < 2 {
@@ -68,13 +87,20 @@ pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
     let mut places: FxHashMap<Inst, usize> = FxHashMap::default();
     for block in func.blocks() {
         let mut found = Vec::new();
-        let mut epoch = 0;
+        let mut epochs = [0; 2];
+        let mut waits = 0;
+        let told = told_alignments(func, block);
         places.clear();
         places.extend(func.block_insts(block).zip(0..));
         for (at, inst) in func.block_insts(block).enumerate() {
             match load(func, &chains, inst) {
                 Some(load) => {
                     let first = first_reader(func, &chains, &places, load.result);
+                    let epoch = match load.memory {
+                        Memory::Shared => epochs[0],
+                        Memory::Global => epochs[1],
+                        Memory::Constant => waits,
+                    };
                     found.push(Load {
                         at,
                         epoch,
@@ -83,12 +109,20 @@ pub fn merge_accesses(func: &mut Function, _: &Context<'_>) -> Result<(), PhaseE
                         ..load
                     });
                 }
-                None => epoch += u32::from(may_write(func, inst)),
+                None => {
+                    waits += u32::from(func.opcode(inst).effects().intersects(WAITS));
+                    for (epoch, space) in epochs.iter_mut().zip([Space::Shared, Space::Global]) {
+                        *epoch += u32::from(may_write(func, inst, space));
+                    }
+                }
             }
         }
         found.sort_by_key(|load| (load.group(), load.offset));
         for group in found.chunk_by(|a, b| a.group() == b.group()) {
-            let aligned = aligned(func, &alignments, &group[0]);
+            let aligned = match group[0].memory {
+                Memory::Shared => aligned(func, &alignments, &group[0]),
+                Memory::Global | Memory::Constant => told_alignment(&told, group),
+            };
             vectors.extend(vectors_of(group, aligned));
         }
     }
@@ -119,16 +153,100 @@ fn first_reader(
     readers.flatten().min_by_key(|&(at, _)| at)
 }
 
-/// What a load of shared memory reads, if it may become part of another.
+/// What waits or calls: who comes there may never come back, and what was written before it may be seen only behind it.
+const WAITS: Effects = Effects::CALL
+    .with(Effects::BARRIER)
+    .with(Effects::CONVERGENT);
+
+/// A vector in global memory that a block loads: who comes to `from` in the block comes to the load, and its base is a multiple of `width`.
+struct Told {
+    base: Value,
+    from: usize,
+    width: i64,
+}
+
+/// What vectors in global memory that `block` loads tell of their bases.
+fn told_alignments(func: &Function, block: Block) -> Vec<Told> {
+    let mut told = Vec::new();
+    let mut from = 0;
+    for (at, inst) in func.block_insts(block).enumerate() {
+        if func.opcode(inst).effects().intersects(WAITS) {
+            from = at;
+        }
+        let count = match func.modifier::<Vector>(inst) {
+            Some(Vector::V2) => 2,
+            Some(Vector::V4) => 4,
+            _ => continue,
+        };
+        let loads = func.opcode(inst) == Opcode::Abstract(AbstractOp::Ld)
+            && func.inst(inst).guard().is_always()
+            && func.modifier::<Space>(inst) == Some(Space::Global);
+        let (Some(scalar), &[_, Operand::Address(address), ..]) =
+            (func.modifier::<Scalar>(inst), func.operands(inst))
+        else {
+            continue;
+        };
+        let address = func.address(address);
+        let width = count * i64::from(scalar.bits()) / 8;
+        let base = address.base.get().and_then(|base| base.value());
+        if let Some(base) = base.filter(|_| loads && address.symbol.is_none())
+            && WIDTHS.contains(&width)
+            && i64::from(address.offset).rem_euclid(width) == 0
+        {
+            told.push(Told { base, from, width });
+        }
+    }
+    told
+}
+
+/// What the base of `group` is known to be a multiple of where its loads stand.
+fn told_alignment(told: &[Told], group: &[Load]) -> i64 {
+    let first = group.iter().map(|load| load.at).min().unwrap_or(0);
+    let of_base = told
+        .iter()
+        .filter(|it| Some(it.base) == group[0].base && it.from <= first);
+    of_base.map(|it| it.width).max().unwrap_or(1)
+}
+
+/// Where a load reads from, if it does nothing besides.
+fn memory(func: &Function, inst: Inst) -> Option<Memory> {
+    let Operation::Abstract(op, mods) = func.inst(inst).operation() else {
+        return None;
+    };
+    let (scalar, vector) = (
+        func.modifier::<Scalar>(inst)?,
+        func.modifier::<Vector>(inst)?,
+    );
+    let cache = func.modifier::<Cache>(inst)?;
+    match (func.modifier::<Space>(inst)?, cache) {
+        (Space::Shared, _) => Some(Memory::Shared),
+        (Space::Global, Cache::Default | Cache::Nc) => {
+            let plain = (Order::Weak, Space::Global, cache, vector, scalar).pack(op.row());
+            let without_policy = func
+                .operands(inst)
+                .get(2)
+                .is_none_or(|it| *it == Operand::None);
+            let words = scalar.bits() >= 32;
+            let memory = match cache {
+                Cache::Nc => Memory::Constant,
+                _ => Memory::Global,
+            };
+            (plain == Some(mods) && without_policy && words).then_some(memory)
+        }
+        _ => None,
+    }
+}
+
+/// What a load reads, if it may become part of another.
 fn load(func: &Function, chains: &DefUse, inst: Inst) -> Option<Load> {
     let plain = func.opcode(inst) == Opcode::Abstract(AbstractOp::Ld)
         && func.inst(inst).guard().is_always()
-        && func.modifier::<Space>(inst) == Some(Space::Shared)
         && func.modifier::<Order>(inst) == Some(Order::Weak)
         && matches!(func.modifier::<Vector>(inst), Some(Vector::V1 | Vector::V2));
     let &[_, Operand::Address(address), ..] = func.operands(inst) else {
         return None;
     };
+    let memory = memory(func, inst).filter(|_| plain)?;
     let result = func.result(inst, 0).filter(|_| plain)?;
     let single = func.modifier::<Vector>(inst) == Some(Vector::V1);
     let bytes = match func.modifier::<Scalar>(inst)?.bits() {
@@ -144,6 +262,7 @@ fn load(func: &Function, chains: &DefUse, inst: Inst) -> Option<Load> {
     };
     Some(Load {
         inst,
+        memory,
         at: 0,
         epoch: 0,
         base,
@@ -181,14 +300,13 @@ fn is_read_as_half(func: &Function, chains: &DefUse, value: Value) -> bool {
 /// The permutation that repeats the lower half of its operand.
 const TWICE: u64 = 0x5410;
 
-/// Whether shared memory may be another after `inst`.
-fn may_write(func: &Function, inst: Inst) -> bool {
+/// Whether memory of that space, shared or global, may be another after `inst`.
+fn may_write(func: &Function, inst: Inst, space: Space) -> bool {
+    let to = func.modifier::<Space>(inst);
     let elsewhere = func.opcode(inst) == Opcode::Abstract(AbstractOp::St)
         && func.modifier::<Order>(inst) == Some(Order::Weak)
-        && matches!(
-            func.modifier::<Space>(inst),
-            Some(Space::Global | Space::Local)
-        );
+        && matches!(to, Some(Space::Shared | Space::Global | Space::Local))
+        && to != Some(space);
     changes_memory(func, inst) && !elsewhere
 }
 
@@ -296,11 +414,15 @@ fn merge(func: &mut Function, chains: &DefUse, loads: &[Load]) -> Result<(), Pha
     let whole = emit.func().create_value(ty);
     let address = emit.func().create_address(address);
     let operands = [address, policy.unwrap_or(Operand::None)];
-    let mods = (Space::Shared, Scalar::B32, vector);
+    let (space, cache) = match first.memory {
+        Memory::Shared => (Space::Shared, Cache::Default),
+        Memory::Global => (Space::Global, Cache::Default),
+        Memory::Constant => (Space::Global, Cache::Nc),
+    };
     let always = Guard::ALWAYS;
     emit.put(
         AbstractOp::Ld,
-        mods,
+        (space, cache, Scalar::B32, vector),
         &[whole.into()],
         &operands,
         always,

@@ -519,12 +519,36 @@ pub(super) fn selp(s: &mut Selector<'_>) -> Done {
             let high = s.choose(a[1], b[1], p)?;
             s.set_pair(0, low.into(), high.into())
         }
+        scalar if scalar.bits() == 32 && has_sign_changed(s) => {
+            let sides = [0, 1].map(|place| s.operand(place));
+            let [a, b] = sides.map(|side| s.float(side, false, Scalar::F32));
+            let (a, b, p) = match !a.is_register() && b.is_register() {
+                true => (b, a, s.complement(p)),
+                false => (a, b, p),
+            };
+            s.emit(Op::FSEL, &[], sources![s.result(0), a, b, p])?;
+            Ok(())
+        }
         _ => {
             let (a, b) = (s.word(0), s.word(1));
             let result = s.result(0);
             s.choose_to(result, a, b, p)
         }
     }
+}
+
+/// Whether a side of the choice is a single with its sign changed or taken off, which FSEL does to what it reads.
+fn has_sign_changed(s: &Selector<'_>) -> bool {
+    [0, 1].into_iter().any(|place| {
+        let side = s.operand(place);
+        let value = side.as_value().filter(|_| side.mods().is_empty());
+        let made = value.and_then(|value| s.definition(value));
+        made.is_some_and(|(inst, op)| {
+            matches!(op, AbstractOp::Fneg | AbstractOp::Fabs)
+                && s.func.modifier::<Scalar>(inst) == Some(Scalar::F32)
+                && s.func.modifier::<Ftz>(inst) != Some(Ftz::Ftz)
+        })
+    })
 }
 
 /// The first operand if the third is not negative.

@@ -16,6 +16,7 @@
 //! | whether the extension of half a word under a mask is zero | whether the half word is |
 //! | a comparison of `p ? 1 : 0` and its like, or of a carry as a word, with a number | `p`, `!p`, or known |
 //! | a mask of bits that matrix products of tf32 do not look at (`products`) | what it masks |
+//! | a sum or product of singles that is only read saturated (`saturations`) | the same with `.sat` |
 //! | an asynchronous copy that reads all of its bytes or none (`p ? 16 : 0`) | one whose source is ignored, by `!p` |
 //!
 //! Selection takes 64-bit operations apart word by word anyway, but after common subexpressions, and it sees only how a source is made, not which bits it
@@ -28,6 +29,7 @@
 
 mod low_words;
 mod products;
+mod saturations;
 
 use super::general_optimize::optimize_general;
 use crate::emit::{Emit, imm};
@@ -48,12 +50,13 @@ pub fn simplify_words(func: &mut Function, context: &Context<'_>) -> Result<(), 
         optimize_general(func, context)?;
     }
     let unmasked = products::unmask_products(func);
+    let saturated = saturations::saturate_at_once(func);
     let graph = FlowGraph::of(func);
     let walk = DepthFirst::new(&graph);
     let tree = DominatorTree::new(&graph, &walk);
     let mut known = KnownBits::with_capacity(func.value_count());
     let summed = summed_values(func);
-    let mut changed = unmasked;
+    let mut changed = unmasked | saturated;
     for block in tree.preorder() {
         let mut next = func.layout.first_inst(block);
         while let Some(inst) = next {
