@@ -4,7 +4,7 @@
 //! must be a multiple of the width: by where the variable lies (`aligned` in the function's header) and by the [alignment](crate::alignment) of the base.
 //!
 //! So do plain loads of words of global memory. Of pointers no alignment is known but what the program says of it itself: a vector that is loaded from the same base in the same block lies at a multiple of
-//! its width, or the program is wrong. JAX's compiler writes the first rows of a sum as vectors and the others word by word.
+//! its width, or the program is wrong. A compiler of array programs writes the first rows of a sum as vectors and the others word by word.
 //!
 //! All bytes of the wide load are bytes that some load reads, and nothing in between may write them. Words, doublewords and pairs of words are parts. The wide load stands right before
 //! the first reader of one, or where the last of them does, if that comes first. Loads that come long after that reader stay: the registers of a wide one are taken from the first to the last reader.
